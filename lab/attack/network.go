@@ -347,9 +347,7 @@ func (c *campaign) judge() {
 	c.missing()
 	c.traceMissing()
 	for _, e := range c.r.Web.Early() {
-		c.say("%s%s was requested too early by %v at %v, %v after the end of %s%s by %v",
-			e.Hit.Host, e.Hit.Path, e.Hit.Peer, e.Hit.Addr, e.Hit.Start.Sub(e.Before.End),
-			e.Before.Host, e.Before.Path, e.Before.Peer)
+		c.say("too early: %v", e)
 	}
 	honest, hostile := c.owners(c.honest()), c.owners(c.r.Peers[c.o.Honest:])
 	c.mu.Lock()

@@ -89,9 +89,11 @@ type Report struct {
 	URLsExchangedPerPage float64 `json:"urls_exchanged_per_page"`
 	ControlBytesPerPage  float64 `json:"control_bytes_per_page"`
 
-	PolitenessViolations int     `json:"politeness_violations"`
-	RobotsViolations     int     `json:"robots_violations"`
-	WallSeconds          float64 `json:"wall_s"`
+	PolitenessViolations int `json:"politeness_violations"`
+	// TooEarly describes the first of them.
+	TooEarly         []string `json:"too_early,omitempty"`
+	RobotsViolations int      `json:"robots_violations"`
+	WallSeconds      float64  `json:"wall_s"`
 
 	// Subnets has the outcome of each subnet with an owner and pages.
 	Subnets []Outcome `json:"subnets"`
@@ -109,6 +111,7 @@ func Evaluate(in Input) Report {
 		URLsExchangedPerPage: ratio(in.Exchanged, int64(a.PagesFetched)),
 		ControlBytesPerPage:  ratio(in.ControlBytes, int64(a.PagesFetched)),
 		PolitenessViolations: a.Politeness.Violations,
+		TooEarly:             a.TooEarly,
 		RobotsViolations:     a.RobotsViolations,
 		ProbesPerSubnet:      ratio(in.Probes, int64(len(in.Subnets))),
 		ExtraRequests:        a.BareConnections,

@@ -61,6 +61,9 @@ func (r Report) lines() string {
 	}
 	line("violations", "%d of politeness, %d of robots.txt", r.PolitenessViolations,
 		r.RobotsViolations)
+	for _, text := range r.TooEarly {
+		line("too early", "%s", text)
+	}
 	t.Flush()
 	return b.String()
 }

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"slices"
@@ -20,6 +21,7 @@ type Audit struct {
 	// RobotsViolations are requests that robots.txt forbids.
 	RobotsViolations int                      `json:"robots_violations"`
 	Politeness       Politeness               `json:"politeness"`
+	TooEarly         []string                 `json:"too_early,omitempty"` // the first of them
 	Peers            map[netip.Addr]PeerCount `json:"peers"` // by source address
 	// Addrs is the number of requests by destination.
 	Addrs map[netip.Addr]int `json:"addrs"`
@@ -37,6 +39,9 @@ type Politeness struct {
 	ByAddr     int `json:"by_addr"`
 	Overlaps   int `json:"overlaps"` // requests before the end of the previous answer
 }
+
+// maxTooEarly bounds Audit.TooEarly.
+const maxTooEarly = 10
 
 // PeerCount counts the requests of one peer.
 type PeerCount struct {
@@ -58,6 +63,8 @@ func (a *Audit) Add(b Audit) {
 	a.Politeness.ByHost += b.Politeness.ByHost
 	a.Politeness.ByAddr += b.Politeness.ByAddr
 	a.Politeness.Overlaps += b.Politeness.Overlaps
+	early := append(a.TooEarly, b.TooEarly...)
+	a.TooEarly = early[:min(len(early), maxTooEarly)]
 	if a.Peers == nil {
 		a.Peers = make(map[netip.Addr]PeerCount)
 	}
@@ -112,7 +119,11 @@ func (w *Web) Audit() Audit {
 		}
 	}
 	a.PagesFetched = len(seen)
-	a.Politeness = judge(hits, w.limits())
+	a.Politeness = judge(hits, w.limits(), func(e Early) {
+		if len(a.TooEarly) < maxTooEarly {
+			a.TooEarly = append(a.TooEarly, e.String())
+		}
+	})
 	return a
 }
 
@@ -120,9 +131,19 @@ func (w *Web) Audit() Audit {
 // have waited for.
 type Early struct{ Before, Hit Hit }
 
+// String says what was requested, by whom and how early.
+func (e Early) String() string {
+	when := "before the end of"
+	if end := e.Before.End; !end.IsZero() && !e.Hit.Start.Before(end) {
+		when = fmt.Sprintf("%v after", e.Hit.Start.Sub(end).Round(time.Millisecond))
+	}
+	return fmt.Sprintf("%s: %s%s by %v, %s %s%s by %v", e.Hit.Start.UTC().Format(time.TimeOnly),
+		e.Hit.Host, e.Hit.Path, e.Hit.Peer, when, e.Before.Host, e.Before.Path, e.Before.Peer)
+}
+
 // Early returns the requests that Audit counts as violations of politeness, by start.
 func (w *Web) Early() (all []Early) {
-	follow(w.Log(), w.limits(), func(e Early) { all = append(all, e) })
+	judge(w.Log(), w.limits(), func(e Early) { all = append(all, e) })
 	return all
 }
 
@@ -219,11 +240,8 @@ func (w *Web) limits() limits {
 	return l
 }
 
-// judge counts the requests of a log that were too early.
-func judge(hits []Hit, l limits) Politeness { return follow(hits, l, func(Early) {}) }
-
-// follow does the same and calls tell for each such request.
-func follow(hits []Hit, l limits, tell func(Early)) Politeness {
+// judge counts the requests of a log that were too early, and calls tell for each.
+func judge(hits []Hit, l limits, tell func(Early)) Politeness {
 	hits = slices.Clone(hits)
 	slices.SortStableFunc(hits, func(a, b Hit) int { return a.Start.Compare(b.Start) })
 	hosts, addrs := make(map[string]*pace), make(map[netip.Addr]*pace)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func TestJudge(t *testing.T) {
 			Politeness{Violations: 1, ByHost: 1}},
 		{"entered late", []Hit{hit("a", 1, 50, 60), hit("a", 1, 0, 10)}, Politeness{}},
 	} {
-		if got := judge(c.hits, l); got != c.want {
+		if got := judge(c.hits, l, func(Early) {}); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
@@ -88,12 +89,12 @@ func TestJudgeProperty(t *testing.T) {
 			now = end.Add(gap + time.Duration(rapid.IntRange(0, 9).Draw(t, "idle"))*ms)
 		}
 		l := limits{hostGap: func(int) time.Duration { return gap }, addrGap: gap}
-		if got := judge(hits, l); got != (Politeness{}) {
+		if got := judge(hits, l, func(Early) {}); got != (Politeness{}) {
 			t.Fatalf("polite schedule: got %+v, want no violations", got)
 		}
 		i := rapid.IntRange(1, len(hits)-1).Draw(t, "i")
 		hits[i].Start = hits[i-1].End.Add(gap - 1)
-		if got := judge(hits, l); got.Violations == 0 {
+		if got := judge(hits, l, func(Early) {}); got.Violations == 0 {
 			t.Fatal("early request was not detected")
 		}
 	})
@@ -129,6 +130,10 @@ func TestAuditCatches(t *testing.T) {
 	if a.Politeness.Violations != 1 || a.Politeness.Overlaps != 0 || a.Fetches != 2 ||
 		a.PagesFetched != 1 {
 		t.Errorf("twice in a row: %+v", a)
+	}
+	if len(a.TooEarly) != 1 || !strings.Contains(a.TooEarly[0], " by 127.0.0.1, 0s after ") &&
+		!strings.Contains(a.TooEarly[0], "ms after ") {
+		t.Errorf("too early: %q", a.TooEarly)
 	}
 	if hits := w.Log(); hits[0].Reused || !hits[1].Reused ||
 		hits[1].Peer != netip.MustParseAddr("127.0.0.1") || !hits[1].Page {
