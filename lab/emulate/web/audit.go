@@ -22,7 +22,7 @@ type Audit struct {
 	RobotsViolations int                      `json:"robots_violations"`
 	Politeness       Politeness               `json:"politeness"`
 	TooEarly         []string                 `json:"too_early,omitempty"` // the first of them
-	Peers            map[netip.Addr]PeerCount `json:"peers"` // by source address
+	Peers            map[netip.Addr]PeerCount `json:"peers"`               // by source address
 	// Addrs is the number of requests by destination.
 	Addrs map[netip.Addr]int `json:"addrs"`
 	// Lost is the number of requests after the log was full. The other fields do not
