@@ -21,6 +21,7 @@ import (
 	"peerd/crawl/resolve"
 	"peerd/node/admin"
 	"peerd/node/config"
+	"peerd/store"
 )
 
 // flaky is a web site and a network to it that a test can interrupt.
@@ -293,4 +294,23 @@ func TestWebConns(t *testing.T) {
 	if _, err := w.DialContext(t.Context(), "tcp", "127.0.0.1:1"); err == nil || len(w.open) > 0 {
 		t.Errorf("DialContext() = %v, %d connections, want an error", err, len(w.open))
 	}
+}
+
+// A check of the network connects to no server of a subnet that another peer owns: its clocks are
+// there.
+func TestCheckLeavesServersOfOthersAlone(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, options(t))
+	other := netip.MustParseAddr("127.0.9.1")
+	if _, ok := (networkNode{n}).Reserve(other); ok {
+		t.Error("reserved a server of a subnet that this peer does not own")
+	}
+	if err := n.manager.Resolver().Claim(t.Context(), store.SubnetOf(other)); err != nil {
+		t.Fatal(err)
+	}
+	end, ok := networkNode{n}.Reserve(other)
+	if !ok {
+		t.Fatal("did not reserve a server of its own subnet")
+	}
+	end(false)
 }
