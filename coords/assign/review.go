@@ -16,6 +16,9 @@ type Review struct {
 	// one without a page, a share of the owner's time. >= 0.
 	Scout string
 	Hope  float64
+	// Waste is the probability that Scout saves less than a move must save; 1 of a peer without a
+	// page.
+	Waste float64
 	// Better is the candidate that saves most of the owner's time, waiting time included, at the
 	// lower end of the 80 % interval; "" if none saves there what a move must save.
 	Better string
@@ -62,10 +65,10 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 		if x.ID == e.Self {
 			continue
 		}
-		var hope float64
+		hope, waste := 0.0, 1.0
 		switch d, ok := c.lead(x); {
 		case ok:
-			hope = d.promise(c.bar)
+			hope, waste = d.promise(c.bar), d.doubt(c.bar)
 			if sure := d.mean - bound*math.Sqrt(d.variance); sure >= most {
 				most = sure
 				r.Better, r.Gain, r.Doubt = x.ID, -math.Expm1(-sure), d.doubt(c.bar)
@@ -79,7 +82,7 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 			continue
 		}
 		if hope > r.Hope {
-			r.Scout, r.Hope = x.ID, hope
+			r.Scout, r.Hope, r.Waste = x.ID, hope, waste
 		}
 	}
 	return r, nil

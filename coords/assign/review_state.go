@@ -13,20 +13,21 @@ type ReviewConfig struct {
 	Move MoveConfig
 	// Every is the time between two reviews. > 0.
 	Every time.Duration
-	// ScoutShare bounds the scouts in the long run, as a share of the pages. > 0.
+	// ScoutShare bounds the scouts that are wasted in the long run, as a share of the pages: each
+	// costs Review.Waste. > 0.
 	ScoutShare float64
 	// ScoutHope is the hope that a scout must have while none is saved up for. It falls to 0 when
 	// ScoutMost are, and grows with the square of those that are owed. > 0.
 	ScoutHope float64
-	// ScoutMost is the number of scouts that can be saved up for. > 0.
+	// ScoutMost is the number of wasted scouts that can be saved up for. > 0.
 	ScoutMost int
 }
 
-// DefaultReviewConfig returns the parameters of the network: three pages in a hundred go to
+// DefaultReviewConfig returns the parameters of the network: three pages in a hundred are wasted on
 // scouts, and more while a peer may save much.
 func DefaultReviewConfig() ReviewConfig {
 	return ReviewConfig{Move: DefaultMoveConfig(), Every: 4 * time.Second,
-		ScoutShare: 0.03, ScoutHope: 1. / 32, ScoutMost: 6}
+		ScoutShare: 0.03, ScoutHope: 1. / 16, ScoutMost: 6}
 }
 
 // Validate returns an error that names every field that is out of range.
@@ -59,8 +60,9 @@ type ReviewState struct {
 	news     bool      // a page was fetched since the last scout
 	fetched  int       // pages since the last review
 	scout    string    // the peer that should fetch the next page
+	waste    float64   // Review.Waste of the last review
 	hope     float64   // of the last review
-	saved    float64   // scouts that pages have paid for; negative if they are yet to
+	saved    float64   // wasted scouts that pages have paid for; negative if they are yet to
 }
 
 // Page records that a page was fetched by any peer.
@@ -93,7 +95,7 @@ func (w *ReviewState) Reviewed(
 	w.reviewAt = now.Add(time.Duration(float64(c.Every) * (1 + spread/4)))
 	move, w.better = c.Move.decide(r, w.better, w.Moves, now)
 	w.saved, w.fetched = w.savings(c), 0
-	w.scout, w.hope = "", r.Hope
+	w.scout, w.hope, w.waste = "", r.Hope, r.Waste
 	if move == "" && w.CanScout(c) {
 		w.scout = r.Scout
 	}
@@ -106,7 +108,7 @@ func (w *ReviewState) Scout() string {
 	who := w.scout
 	if who != "" {
 		w.scout, w.news = "", false
-		w.saved--
+		w.saved -= w.waste
 	}
 	return who
 }

@@ -289,21 +289,22 @@ func TestReviewStateMoves(t *testing.T) {
 }
 
 // Scouts are few: three pages in a hundred in the long run, and more at first where they
-// promise more.
+// promise more. One that is hardly wasted counts as little.
 func TestReviewStateScouts(t *testing.T) {
 	t.Parallel()
 	c := assign.DefaultReviewConfig()
 	for _, tc := range []struct {
 		name        string
-		hope        float64
+		hope, waste float64
 		pages       int
 		least, most int
 	}{
-		{"nothing to gain", 0, 4000, 105, 122},
-		{"little to gain", 0.1, 4000, 119, 125},
-		{"much to gain", 0.5, 4000, 134, 142},
-		{"much to gain, at first", 0.5, 60, 9, 15},
-		{"more to gain, at first", 1, 60, 14, 20},
+		{"nothing to gain", 0, 1, 4000, 105, 122},
+		{"little to gain", 0.1, 1, 4000, 119, 125},
+		{"much to gain", 0.5, 1, 4000, 128, 134},
+		{"much to gain, at first", 0.5, 1, 60, 9, 15},
+		{"more to gain, at first", 1, 1, 60, 14, 20},
+		{"little to gain, in two of three cases", 0.1, 1. / 3, 4000, 357, 375},
 	} {
 		var w assign.ReviewState
 		now := noon
@@ -315,7 +316,8 @@ func TestReviewStateScouts(t *testing.T) {
 			}
 			w.Page()
 			if w.Due(now) {
-				w.Reviewed(c, assign.Review{Scout: "b", Hope: tc.hope}, now, 0)
+				w.Reviewed(c, assign.Review{Scout: "b", Hope: tc.hope,
+					Waste: tc.waste}, now, 0)
 			}
 		}
 		if scouts < tc.least || scouts > tc.most {
