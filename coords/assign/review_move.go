@@ -25,7 +25,7 @@ type MoveConfig struct {
 // DefaultMoveConfig returns the parameters of the network. review_sim_test.go measures
 // their cost: needless moves, and the time to a useful one.
 func DefaultMoveConfig() MoveConfig {
-	return MoveConfig{Hold: spell, Spend: 0.007, Memory: time.Hour}
+	return MoveConfig{Hold: spell, Spend: 0.005, Memory: time.Hour}
 }
 
 // Validate returns an error that names every field that is out of range.
