@@ -118,7 +118,7 @@ func TestLevelsTellServerAndPeer(t *testing.T) {
 	}
 }
 
-// That the owner may have become slow is no reason to ask another peer, whose page would not tell;
+// That the owner may have become slow is no reason to ask another peer: its page would not tell;
 // that the other peer was not asked for long is one.
 func TestPromiseIsWhatAPageTeaches(t *testing.T) {
 	t.Parallel()
