@@ -57,7 +57,8 @@ func (n networkNode) Waiting() bool {
 }
 
 // Reserve takes the clocks of the frontier, so that a check is as polite as a request. It refuses
-// the servers of other peers' subnets, which this peer knows if it has fetched pages for the owners.
+// the servers of other peers' subnets, which this peer knows if it has fetched pages for the
+// owners.
 func (n networkNode) Reserve(addr netip.Addr) (end func(sent bool), ok bool) {
 	if !n.manager.Live(store.SubnetOf(addr)) {
 		return nil, false

@@ -65,7 +65,8 @@ func (s *ProxyStrategy) Review(e Evidence) (Review, error) {
 		if x.ID == e.Self {
 			continue
 		}
-		hope, waste := 0.0, 1.0
+		var hope float64
+		waste := 1.0
 		switch d, ok := c.lead(x); {
 		case ok:
 			hope, waste = d.promise(c.bar), d.doubt(c.bar)

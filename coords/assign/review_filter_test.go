@@ -136,8 +136,8 @@ func TestPromiseIsWhatAPageTeaches(t *testing.T) {
 	}
 	both, alone := promise(append(other, owner...)...), promise(owner...)
 	if unsure := promise(other...); unsure > both+0.01 || alone < 2*unsure {
-		t.Errorf("promises %.4f with new pages of both, %.4f of the other peer, %.4f of the owner; "+
-			"want the second to be as the first, and the third more", both, unsure, alone)
+		t.Errorf("promises %.4f with new pages of both, %.4f of the other peer, %.4f of the "+
+			"owner; want the second to be as the first, and the third more", both, unsure, alone)
 	}
 }
 

@@ -143,8 +143,8 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 	}
 }
 
-// A copy that the old owner has kept of what was taken over is complete, and replaced by what the new
-// owner has.
+// A copy that the old owner has kept of what was taken over is complete, and replaced by what the
+// new owner has.
 func TestKeptCopyIsReplaced(t *testing.T) {
 	t.Parallel()
 	a, b := pair(t)
