@@ -113,6 +113,7 @@ func TestYieldsTheRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	takenBy(t, bob, m.dht)
+	m.departures.started = time.Now().Add(time.Hour) // bob is not silent
 	if err := m.Revoked(t.Context(), revocation(2)); err != nil {
 		t.Fatal(err)
 	}
