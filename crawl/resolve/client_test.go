@@ -386,7 +386,17 @@ func TestSystemFiles(t *testing.T) {
 		t.Errorf("%d queries for a name with several labels in the search domain", n)
 	}
 	write("2001:db8::2")
-	c.conf.read() // a query that is still under way may look at the file instead of the next one
+	c.conf.mu.Lock()
+	c.conf.checked = time.Time{}
+	c.conf.mu.Unlock()
+	// A query that is still under way may look at the file at the same time as the next one.
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
+		a, err := c.Lookup(t.Context(), "www.example")
+		if err == nil && len(a.Addrs) > 0 && a.Addrs[0].String() == "203.0.113.2" {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	ask("www.example", "203.0.113.2")
 	if err := os.WriteFile(file, nil, 0o600); err != nil { // about to be written
 		t.Fatal(err)
