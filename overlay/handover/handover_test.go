@@ -13,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/replica"
 	"peerd/overlay/wire"
 	"peerd/store"
 )
@@ -91,28 +92,51 @@ func TestPrepare(t *testing.T) {
 	checkSame(t, contents(t, he.db), want)
 }
 
+// handedOver returns an owner that has handed the subnet over, and the successor with its copies.
+func handedOver(t *testing.T) (
+	o *owner, he *fakeSuccessor, c *replica.Service, next peer.ID,
+) {
+	t.Helper()
+	a, b := pair(t)
+	o, he = newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
+	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)
+	c, _ = serve(t, b, he)
+	fill(t, o.db)
+	if _, err := o.s.Send(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2},
+		func() ([]byte, error) { return []byte("grant"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	return o, he, c, b.ID()
+}
+
+// keptInCopy has the successor follow the old owner's copy, after an entry was added there that a
+// snapshot would delete. It returns how many entries of a.test only the copy has.
+func keptInCopy(t *testing.T, o *owner, he *fakeSuccessor, c *replica.Service) int {
+	t.Helper()
+	update(t, o.db, func(tx *store.Tx) error {
+		_, err := tx.Push("a.test", store.Entry{URL: "http://a.test/kept"}, 0)
+		return err
+	})
+	old := o.s.Host.ID()
+	if err := c.Follow(subnet, old, 2); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Flush succeeds", func() bool { return c.Flush(t.Context(), subnet, old) == nil })
+	return len(contents(t, o.db)["a.test"].queue) - len(contents(t, he.db)["a.test"].queue)
+}
+
 // The old owner becomes a replica of the successor without a snapshot, also if it delivers an
 // out-link after the successor has everything.
 func TestOldOwnerStaysReplica(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
-	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)
-	c, _ := serve(t, b, he)
-	fill(t, o.db)
-	if _, err := o.s.Send(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2},
-		func() ([]byte, error) {
-			return []byte("grant"), nil
-		}); err != nil {
-		t.Fatal(err)
-	}
+	o, he, c, next := handedOver(t)
 	update(t, o.db, deliverOutlink)
 	head, _, _ := o.db.LogHead(subnet)
 	confirmed := time.Now()
-	if err := o.svc.Demote(subnet, b.ID(), 2, []byte("lease"), confirmed); err != nil {
+	if err := o.svc.Demote(subnet, next, 2, []byte("lease"), confirmed); err != nil {
 		t.Fatal(err)
 	}
-	if h, ok := o.svc.Copy(subnet); !ok || !h.Complete || h.Pos != head || h.Owner != b.ID() ||
+	if h, ok := o.svc.Copy(subnet); !ok || !h.Complete || h.Pos != head || h.Owner != next ||
 		!h.Confirmed.Equal(confirmed) {
 		t.Fatalf("Copy() = %+v, %v at the old owner, want a complete one at %v, confirmed %v", h,
 			ok, head, confirmed)
@@ -122,20 +146,8 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 		return err
 	}
 	update(t, he.db, push)
-	update(t, o.db, func(tx *store.Tx) error { // what a snapshot would delete
-		_, err := tx.Push("a.test", store.Entry{URL: "http://a.test/kept"}, 0)
-		return err
-	})
-	if err := c.Follow(subnet, a.ID(), 2); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "Flush succeeds", func() bool {
-		return c.Flush(t.Context(), subnet, a.ID()) == nil
-	})
-	got, want := contents(t, o.db)["a.test"], contents(t, he.db)["a.test"]
-	if len(got.queue) != len(want.queue)+1 {
-		t.Errorf("the copy of a.test has %d entries, want %d: a snapshot came", len(got.queue),
-			len(want.queue)+1)
+	if n := keptInCopy(t, o, he, c); n != 1 {
+		t.Errorf("the copy of a.test has %d entries more, want 1: a snapshot came", n)
 	}
 	if got, want := contents(t, o.db)["c.test"], contents(t, he.db)["c.test"]; len(got.queue) !=
 		len(want.queue) {
@@ -147,36 +159,17 @@ func TestOldOwnerStaysReplica(t *testing.T) {
 // new owner has.
 func TestKeptCopyIsReplaced(t *testing.T) {
 	t.Parallel()
-	a, b := pair(t)
-	o, he := newOwner(t, open(t, ""), a), &fakeSuccessor{db: open(t, "")}
-	b.Peerstore().AddAddrs(a.ID(), a.Addrs(), time.Hour)
-	c, _ := serve(t, b, he)
-	fill(t, o.db)
-	if _, err := o.s.Send(t.Context(), b.ID(), Offer{Subnet: subnet, Epoch: 2},
-		func() ([]byte, error) { return []byte("grant"), nil }); err != nil {
-		t.Fatal(err)
-	}
+	o, he, c, next := handedOver(t)
 	head, _, _ := o.db.LogHead(subnet)
-	if err := o.svc.Keep(subnet, b.ID(), 2, []byte("lease")); err != nil {
+	if err := o.svc.Keep(subnet, next, 2, []byte("lease")); err != nil {
 		t.Fatal(err)
 	}
 	h, ok := o.svc.Copy(subnet)
-	if !ok || !h.Complete || h.Pos.Log == head.Log || h.Owner != b.ID() || !h.Confirmed.IsZero() {
+	if !ok || !h.Complete || h.Pos.Log == head.Log || h.Owner != next || !h.Confirmed.IsZero() {
 		t.Fatalf("Copy() = %+v, %v at the old owner, want a complete one in another log", h, ok)
 	}
-	update(t, o.db, func(tx *store.Tx) error { // what a snapshot deletes
-		_, err := tx.Push("a.test", store.Entry{URL: "http://a.test/more"}, 0)
-		return err
-	})
-	if err := c.Follow(subnet, a.ID(), 2); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "Flush succeeds", func() bool {
-		return c.Flush(t.Context(), subnet, a.ID()) == nil
-	})
-	got, want := contents(t, o.db)["a.test"], contents(t, he.db)["a.test"]
-	if len(got.queue) != len(want.queue) {
-		t.Errorf("the copy of a.test has %d entries, want %d", len(got.queue), len(want.queue))
+	if n := keptInCopy(t, o, he, c); n != 0 {
+		t.Errorf("the copy of a.test has %d entries more, want 0: no snapshot came", n)
 	}
 }
 

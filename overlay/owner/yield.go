@@ -57,14 +57,15 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 	return d.release(s, by)
 }
 
-// release deletes a subnet that another peer owns by a better lease. If that peer has taken it over
-// and been silent since, it may be lost with what it had: this peer then keeps a copy.
+// release ends this peer's state of a subnet that another peer owns by a better lease: it is
+// deleted. If the other peer has taken the subnet over and is silent, it may have lost what it took
+// over, and this peer keeps a copy instead.
 func (d *departures) release(s *subnet, by lease.Lease) error {
 	best, ok := d.cfg.Leases.Cached(s.prefix)
 	sealed, known := d.cfg.Leases.Sealed(s.prefix)
 	if by.Takeover == nil || !ok || !known || best.Owner != by.Owner || best.Epoch != by.Epoch ||
 		d.silence(by.Owner, time.Now()) <= d.cfg.Times.Silence {
-		return d.forget(s, store.Counters{})
+		return d.forget(s)
 	}
 	err := d.remove(s, func() error {
 		return d.cfg.Replicas.Keep(s.prefix, best.Owner, best.Epoch, sealed)
@@ -74,7 +75,7 @@ func (d *departures) release(s *subnet, by lease.Lease) error {
 }
 
 // forget removes a subnet's state and hosts.
-func (d *departures) forget(s *subnet, n store.Counters) error {
+func (d *departures) forget(s *subnet) error {
 	hosts, err := d.cfg.DB.HostsOf(s.prefix)
 	if err != nil {
 		return err
@@ -91,7 +92,6 @@ func (d *departures) forget(s *subnet, n store.Counters) error {
 	}
 	err = d.remove(s, func() error {
 		return d.cfg.DB.Update(func(tx *store.Tx) error {
-			tx.Count(n)
 			return tx.DeleteSubnet(s.prefix)
 		})
 	})

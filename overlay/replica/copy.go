@@ -262,27 +262,26 @@ func (cs *copies) addCopy(owner peer.ID, n int, size usage) {
 func (cs *copies) Demote(
 	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time,
 ) error {
-	defer cs.locks.lock(p)()
-	head, _, ok := cs.cfg.DB.LogHead(p)
-	return cs.demote(p, to, epoch, lease, confirmed, head, ok)
+	return cs.demote(p, to, epoch, lease, confirmed, 0)
 }
 
 // Keep turns a subnet that another peer has taken over, by the given lease, into a copy of that
-// peer's subnet. What is in it is not what the other peer continues, so that its position is that
-// of a log of its own. Keep is for an owner that may have been lost with what it took over.
+// peer's subnet, in case it is lost there. The other peer may have continued from an earlier
+// position, so that the copy counts as one of another log, which the other peer replaces.
 func (cs *copies) Keep(p netip.Prefix, to peer.ID, epoch uint64, lease []byte) error {
-	defer cs.locks.lock(p)()
-	head, _, ok := cs.cfg.DB.LogHead(p)
-	head.Log = rand.Uint64() | 1
-	return cs.demote(p, to, epoch, lease, time.Time{}, head, ok)
+	return cs.demote(p, to, epoch, lease, time.Time{}, rand.Uint64()|1)
 }
 
-// demote makes a copy of what was this peer's, at a position; if there is no log it deletes it. The
-// caller holds the lock of p.
+// demote makes a copy of what was this peer's, at the end of its log, or as if that were the given
+// one; 0: it is. Without a log the subnet is deleted.
 func (cs *copies) demote(
-	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time, head LogPos,
-	ok bool,
+	p netip.Prefix, to peer.ID, epoch uint64, lease []byte, confirmed time.Time, log uint64,
 ) error {
+	defer cs.locks.lock(p)()
+	head, _, ok := cs.cfg.DB.LogHead(p)
+	if log != 0 {
+		head.Log = log
+	}
 	now := time.Now()
 	rec := store.Subnet{
 		Prefix: p, Phase: store.PhaseReplica, Lease: lease, Epoch: epoch, Since: now,
