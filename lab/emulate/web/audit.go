@@ -137,8 +137,16 @@ func (e Early) String() string {
 	if end := e.Before.End; !end.IsZero() && !e.Hit.Start.Before(end) {
 		when = fmt.Sprintf("%v after", e.Hit.Start.Sub(end).Round(time.Millisecond))
 	}
-	return fmt.Sprintf("%s: %s%s by %v, %s %s%s by %v", e.Hit.Start.UTC().Format(time.TimeOnly),
-		e.Hit.Host, e.Hit.Path, e.Hit.Peer, when, e.Before.Host, e.Before.Path, e.Before.Peer)
+	return fmt.Sprintf("%s: %s, %s %s", e.Hit.Start.UTC().Format(time.TimeOnly), e.Hit.words(),
+		when, e.Before.words())
+}
+
+// words says what was requested, and by whom.
+func (h Hit) words() string {
+	if h.Bare {
+		return fmt.Sprintf("a connection to %v by %v", h.Addr, h.Peer)
+	}
+	return fmt.Sprintf("%s%s by %v", h.Host, h.Path, h.Peer)
 }
 
 // Early returns the requests that Audit counts as violations of politeness, by start.
