@@ -56,13 +56,14 @@ func (n networkNode) Waiting() bool {
 	return n.opts.Emulation == nil && n.fetcher.Active() > 0
 }
 
-// Reserve takes the clocks of the frontier, so that a check is as polite as a request. It refuses
-// the servers of other peers' subnets, which this peer knows if it has fetched pages for the
-// owners.
+// MayFetch leaves out the servers of other peers' subnets, which this peer knows if it has fetched
+// pages for the owners. Without the quorum lease, its own may be another peer's by now.
+func (n networkNode) MayFetch(addr netip.Addr) bool {
+	return n.manager.Live(store.SubnetOf(addr)) && n.manager.HasQuorumLease()
+}
+
+// Reserve takes the clocks of the frontier, so that a check is as polite as a request.
 func (n networkNode) Reserve(addr netip.Addr) (end func(sent bool), ok bool) {
-	if !n.manager.Live(store.SubnetOf(addr)) {
-		return nil, false
-	}
 	r, err := n.frontier.ReserveAddr(context.Background(), addr, time.Now())
 	if err != nil {
 		return nil, false

@@ -301,14 +301,17 @@ func TestWebConns(t *testing.T) {
 func TestCheckLeavesServersOfOthersAlone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, options(t))
-	other := netip.MustParseAddr("127.0.9.1")
-	if _, ok := (networkNode{n}).Reserve(other); ok {
-		t.Error("reserved a server of a subnet that this peer does not own")
+	addr := netip.MustParseAddr("127.0.9.1")
+	if (networkNode{n}).MayFetch(addr) {
+		t.Error("may fetch from a server of a subnet that this peer does not own")
 	}
-	if err := n.manager.Resolver().Claim(t.Context(), store.SubnetOf(other)); err != nil {
+	if err := n.manager.Resolver().Claim(t.Context(), store.SubnetOf(addr)); err != nil {
 		t.Fatal(err)
 	}
-	end, ok := networkNode{n}.Reserve(other)
+	if !(networkNode{n}).MayFetch(addr) {
+		t.Fatal("may not fetch from a server of its own subnet")
+	}
+	end, ok := networkNode{n}.Reserve(addr)
 	if !ok {
 		t.Fatal("did not reserve a server of its own subnet")
 	}

@@ -176,24 +176,33 @@ func (m *Monitor) destinations(f findings) int {
 	return n
 }
 
-// chooseServers returns the servers to ask in this check, each with the addresses to connect to.
-// m.mu is held.
-func (m *Monitor) chooseServers() map[netip.Addr][]netip.AddrPort {
-	m.turn++
-	failed := make([]netip.Addr, 0, len(m.failed))
+// chooseServers returns the servers to ask in this check, each with the addresses to connect to:
+// some of those that this peer may fetch from now. always is set if politeness forbade to ask any
+// in the last checks.
+func (m *Monitor) chooseServers() (at map[netip.Addr][]netip.AddrPort, always bool) {
+	m.mu.Lock()
+	answered, failed := m.servers.Keys(), make([]netip.Addr, 0, len(m.failed))
 	for a := range m.failed {
 		if a.IsValid() && !m.servers.Contains(a) {
 			failed = append(failed, a)
 		}
 	}
-	order.SortFunc(failed, netip.Addr.Compare)
-	answered := m.servers.Keys()
+	m.mu.Unlock()
+	forbidden := func(a netip.Addr) bool { return !m.cfg.Node.MayFetch(a) }
+	answered = slices.DeleteFunc(answered, forbidden)
+	failed = slices.DeleteFunc(failed, forbidden)
 	slices.Reverse(answered) // the most recent first
+	order.SortFunc(failed, netip.Addr.Compare)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.turn++
+	always = m.refused == maxRefused
 	some := append(rotate(answered, checkAnswered, m.turn), rotate(failed, checkFailed, m.turn)...)
-	if m.refused == maxRefused {
+	if always {
 		some = some[:min(len(some), leastDestinations)]
 	}
-	at := map[netip.Addr][]netip.AddrPort{}
+	at = map[netip.Addr][]netip.AddrPort{}
 	for _, a := range some {
 		if port, _ := m.servers.Peek(a); port != 0 {
 			at[a] = atPorts(a, port)
@@ -201,7 +210,7 @@ func (m *Monitor) chooseServers() map[netip.Addr][]netip.AddrPort {
 			at[a] = atPorts(a, serverPorts[:]...)
 		}
 	}
-	return at
+	return at, always
 }
 
 // rotate returns the turn'th group of n elements of all, in a circle.

@@ -12,8 +12,9 @@
 // that answered recently, the name servers, the gateway and other peers are asked at the same
 // time. A server also answers by refusing a connection. While offline the check is repeated.
 //
-// A check is as polite as the crawl: it leaves out servers that may not be asked now. As long as it
-// could ask none of those that it knows, the peer stays suspected, for up to three checks.
+// A check is as polite as the crawl. It never asks servers that other peers fetch from. It leaves
+// out servers that may not be asked now; as long as it could ask none of the others, the peer stays
+// suspected, for up to three checks, of which the last asks two of them all the same.
 //
 // Not every answer shows that web servers can be reached: a gateway also answers if its own
 // connection is down, and a name server that then reports failures. Such answers count only while

@@ -60,6 +60,9 @@ type Node interface {
 	// Waiting reports whether requests to web servers are in progress: if nothing answers for
 	// Config.Silence, that is evidence, too.
 	Waiting() bool
+	// MayFetch reports whether this peer may fetch from a web server for itself now. A check leaves
+	// the other servers alone: another peer may be fetching from them.
+	MayFetch(addr netip.Addr) bool
 	// Reserve takes the clocks of a web server for a connection, if politeness allows one now.
 	// The caller then calls end, with whether the server may have noticed the connection.
 	Reserve(addr netip.Addr) (end func(sent bool), ok bool)
@@ -269,8 +272,9 @@ func (m *Monitor) untilCheck(now time.Time) (wait time.Duration, due bool) {
 
 // check asks several destinations and changes the state accordingly.
 func (m *Monitor) check(ctx context.Context) {
+	servers, always := m.chooseServers()
 	m.mu.Lock()
-	last, servers, always := m.checked, m.chooseServers(), m.refused == maxRefused
+	last := m.checked
 	m.checked, m.early = time.Now(), false
 	if m.state.Status == Suspected {
 		last = m.first

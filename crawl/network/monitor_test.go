@@ -49,6 +49,7 @@ type world struct {
 	ports   map[uint16]int
 	waiting bool
 	resting bool // politeness forbids to ask any server
+	foreign bool // other peers fetch from all servers
 	taken   int  // reservations that have not ended
 	sent    int  // reservations that ended with a connection that may have been noticed
 	changes []string
@@ -96,6 +97,8 @@ func (w *world) Heard() time.Time { w.mu.Lock(); defer w.mu.Unlock(); return w.h
 
 func (w *world) Waiting() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.waiting }
 
+func (w *world) MayFetch(netip.Addr) bool { w.mu.Lock(); defer w.mu.Unlock(); return !w.foreign }
+
 func (w *world) Reserve(netip.Addr) (end func(sent bool), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,6 +121,13 @@ func (w *world) counts() (dials, sent, taken int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.dials, w.sent, w.taken
+}
+
+// lose changes whether other peers fetch from all servers.
+func (w *world) lose(foreign bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.foreign = foreign
 }
 
 // rest changes whether politeness forbids to ask servers.
@@ -283,6 +293,20 @@ func TestChecksArePolite(t *testing.T) {
 			if dials, _, _ := w.counts(); dials == 0 || dials > 2*2 {
 				t.Errorf("%d connections, want some at two ports of two servers", dials)
 			}
+		})
+	})
+	t.Run("no server is this peer's", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w, _ := start(t)
+			w.lose(true)
+			w.want(5*time.Second, network.Offline)
+			w.rest(false)
+			w.want(time.Minute, network.Offline)
+			if dials, _, _ := w.counts(); dials != 0 {
+				t.Errorf("%d connections to servers of other peers, want none", dials)
+			}
+			w.lose(false)
+			w.want(5*time.Second, network.Online)
 		})
 	})
 	t.Run("the network is down", func(t *testing.T) {
