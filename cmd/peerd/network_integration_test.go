@@ -100,7 +100,8 @@ func TestNetworkCrawlsOnce(t *testing.T) {
 	w, flags := serveWeb(t, web.Config{Sites: 8, Pages: 300, Seed: 11,
 		MinDelay: 5 * time.Millisecond}, 101)
 	const anywhere = "/ip4/127.0.0.1/tcp/0"
-	ds := network(t, w, flags, anywhere, anywhere, anywhere)
+	// All peers are equally near here: what the default strategy measures is chance.
+	ds := network(t, w, append(flags, "--strategy", "random"), anywhere, anywhere, anywhere)
 	peerd(t, "seed", "--home", ds[1].home, w.Seed())
 	awaitIdle(t, 40*time.Second, ds)
 
@@ -132,7 +133,7 @@ func TestNetworkCrawlsOnce(t *testing.T) {
 			s.Estimations.Served)
 	}
 	if owners < 2 {
-		t.Errorf("%d of 3 peers own subnets, want 3", owners)
+		t.Errorf("%d of 3 peers own subnets, want more than one", owners)
 	}
 	for subnet, n := range seen {
 		if n != 1 {
