@@ -297,9 +297,10 @@ func (o ownerNode) Reach(
 	return o.n.crawler.Reach(ctx, u, addrs, recent)
 }
 
-func (o ownerNode) ResolveAgain(p netip.Prefix)         { o.n.outbox.ResolveAgain(p) }
-func (o ownerNode) PendingAdded(byHost map[string]int)  { o.n.outbox.PendingAdded(byHost) }
-func (o ownerNode) Route(pending []store.Pending) error { return o.n.crawler.Route(pending) }
+func (o ownerNode) ResolveAgain(p netip.Prefix)          { o.n.outbox.ResolveAgain(p) }
+func (o ownerNode) Announced(p netip.Prefix, of peer.ID) { o.n.outbox.Announced(p, of) }
+func (o ownerNode) PendingAdded(byHost map[string]int)   { o.n.outbox.PendingAdded(byHost) }
+func (o ownerNode) Route(pending []store.Pending) error  { return o.n.crawler.Route(pending) }
 
 // urlChecker rejects URLs that no correct peer of this network sends.
 type urlChecker struct{ n *Node }

@@ -18,8 +18,9 @@
 // over its limit ([Forwarder.OverLimit]) and the crawler should pause. While the disk is
 // full nothing is delivered, claimed or acknowledged.
 //
-// Callers report added URLs (PendingAdded) and changed owners (ResolveAgain), provide a
-// [Resolver] and a [Node], and run Run and Serve. All methods are safe for concurrent use.
+// Callers report added URLs (PendingAdded), changed owners (ResolveAgain) and what others say of
+// owners (Announced), provide a [Resolver] and a [Node], and run Run and Serve. All methods are
+// safe for concurrent use.
 //
 // docs/protocol/outbox.md describes the states of a host and the protocol. The package
 // imports store and overlay/wire.

@@ -171,6 +171,14 @@ func (f *Forwarder) ResolveAgain(subnet netip.Prefix) {
 	f.wake()
 }
 
+// Announced tells the Forwarder that a peer says that it owns a subnet. If URLs wait for another
+// peer that does not answer, the owner is read again at once. It is safe to call it with what
+// anybody says: the reads count towards Config.RefreshRate.
+func (f *Forwarder) Announced(subnet netip.Prefix, owner peer.ID) {
+	f.withTable(func(t *hostTable) { t.announced(subnet, owner) })
+	f.wake()
+}
+
 // OverLimit reports whether more than Config.MaxPending URLs are pending. The crawler should
 // then pause. It remains true until the number has fallen to nine tenths of the limit.
 func (f *Forwarder) OverLimit() (over bool) {

@@ -25,7 +25,7 @@ type suspect struct {
 type ownerReads struct {
 	cfg      *Config
 	suspects map[peer.ID]*suspect // owners that do not answer
-	denials  []denial             // subnets that their supposed owners deny owning
+	doubts   []doubt              // to be read before those
 	times    timeline[*suspect]
 	at       time.Time // no owner is read again before
 }
@@ -39,20 +39,22 @@ func (r *ownerReads) suspect(owner peer.ID, now time.Time) {
 	}
 }
 
-// A denial is a subnet that its supposed owner says it does not own, without naming the owner:
-// it has handed the subnet over and restarted since, or lost its disk.
-type denial struct {
+// A doubt is a subnet that its supposed owner says it does not own, without naming the owner: it
+// has handed the subnet over and restarted since, or lost its disk. Or the supposed owner does not
+// answer, and another peer says that it owns the subnet.
+type doubt struct {
 	owner  peer.ID
 	subnet netip.Prefix
 }
 
-// maxDenials bounds the denials that wait. The owner repeats those that are discarded.
-const maxDenials = 4096
+// maxDoubts bounds the doubts that wait. An owner repeats those that are discarded, and those of a
+// suspect are read again in any case.
+const maxDoubts = 4096
 
-// deny schedules reading the owner of a subnet again, before those of suspects.
-func (r *ownerReads) deny(owner peer.ID, p netip.Prefix) {
-	if d := (denial{owner, p}); len(r.denials) < maxDenials && !slices.Contains(r.denials, d) {
-		r.denials = append(r.denials, d)
+// doubt schedules reading the owner of a subnet again, before those of suspects.
+func (r *ownerReads) doubt(owner peer.ID, p netip.Prefix) {
+	if d := (doubt{owner, p}); len(r.doubts) < maxDoubts && !slices.Contains(r.doubts, d) {
+		r.doubts = append(r.doubts, d)
 	}
 }
 
@@ -70,9 +72,9 @@ func (r *ownerReads) next(
 	queues map[peer.ID]*hostQueue, now time.Time,
 ) (owner peer.ID, p netip.Prefix, ok bool) {
 	for !now.Before(r.at) {
-		if len(r.denials) > 0 {
-			d := r.denials[0]
-			r.denials = r.denials[1:]
+		if len(r.doubts) > 0 {
+			d := r.doubts[0]
+			r.doubts = r.doubts[1:]
 			r.delay(now)
 			return d.owner, d.subnet, true
 		}
@@ -123,7 +125,7 @@ func (q *hostQueue) subnets() (all []netip.Prefix) {
 
 // until returns the time until an owner is to be read again, at most most.
 func (r *ownerReads) until(now time.Time, most time.Duration) time.Duration {
-	if len(r.denials) > 0 {
+	if len(r.doubts) > 0 {
 		return min(most, max(0, r.at.Sub(now)))
 	}
 	if len(r.times.items) == 0 {

@@ -369,6 +369,41 @@ func TestSuspectsTakeTurns(t *testing.T) {
 	t.Error("nextOwnerRead does not return the second owner's subnet")
 }
 
+// If another peer says that it owns a subnet of an owner that does not answer, the owner is read
+// again at once. What is said of owners that answer changes nothing.
+func TestAnnouncedOwnerIsReadAtOnce(t *testing.T) {
+	t.Parallel()
+	tab := newTestTable()
+	tab.add("x.test", 1, start, start)
+	resolveAll(tab, start, owned("old"))
+	now, p := start, subnet('o')
+	tab.announced(p, "new")
+	if _, _, ok := tab.reads.next(tab.outboxes, now); ok {
+		t.Fatal("an owner that answers is read again")
+	}
+	tab.reads.suspect("old", now)
+	for range 6 { // 1, 2, 4, 8 and 16 s apart
+		if _, _, ok := tab.reads.next(tab.outboxes, now); !ok {
+			t.Fatalf("the owner is not read again after %v", now.Sub(start))
+		}
+		now = now.Add(tab.reads.until(now, time.Minute))
+	}
+	now = now.Add(-time.Second)
+	tab.announced(p, "old")
+	tab.announced(subnet(1), "new")
+	if _, _, ok := tab.reads.next(tab.outboxes, now); ok {
+		t.Error("the owner is read again, although it says itself that it is")
+	}
+	tab.announced(p, "new")
+	if d := tab.reads.until(now, time.Minute); d != 0 {
+		t.Errorf("the owner is read again after %v, want at once", d)
+	}
+	owner, q, ok := tab.reads.next(tab.outboxes, now)
+	if !ok || owner != "old" || q != p {
+		t.Errorf("next() = %q, %v, %v, want that owner and subnet", owner, q, ok)
+	}
+}
+
 // Above the limit, all unowned subnets are claimed, those with the oldest URLs first, until
 // enough URLs have left.
 func TestOverLimit(t *testing.T) {

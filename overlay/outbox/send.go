@@ -163,7 +163,7 @@ func (f *Forwarder) applyReceipt(owner peer.ID, b batch, r receipt) error {
 				e.fails++
 			case notOwner:
 				if e.fails > 0 { // the previous answer did not change our view of the subnet
-					t.reads.deny(owner, g.Subnet)
+					t.reads.doubt(owner, g.Subnet)
 				}
 				t.resolveAfter(e, f.cfg.backoff(e.fails), now)
 				e.fails++

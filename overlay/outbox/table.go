@@ -336,6 +336,17 @@ func (t *hostTable) requeueSubnet(p netip.Prefix, now time.Time) {
 	}
 }
 
+// announced doubts the owner of a subnet if URLs wait for it, it does not answer, and another peer
+// says that it owns the subnet.
+func (t *hostTable) announced(p netip.Prefix, owner peer.ID) {
+	for e := range t.subnets[p] { // any of them: all have the same owner
+		if was := e.res.Owner; was != owner && t.reads.suspects[was] != nil {
+			t.reads.doubt(was, p)
+		}
+		return
+	}
+}
+
 // ofOwner returns the entry of a host if it belongs to that owner.
 func (t *hostTable) ofOwner(name string, owner peer.ID) *entry {
 	if e := t.hosts[name]; e != nil && e.state == foreign && e.res.Owner == owner {

@@ -303,11 +303,12 @@ type member struct {
 	strategy *script
 
 	// outboxMu guards what follows. It is not the table's mutex, which is mu.
-	outboxMu sync.Mutex
-	routed   []store.Pending
-	moved    []netip.Prefix
-	names    map[string][]netip.Addr
-	nothing  error // what Resolve returns for other names
+	outboxMu  sync.Mutex
+	routed    []store.Pending
+	moved     []netip.Prefix
+	announced []string
+	names     map[string][]netip.Addr
+	nothing   error // what Resolve returns for other names
 }
 
 // join makes a peer in dht on the store db, or on a new one. It changes the
@@ -399,6 +400,13 @@ func (m *member) ResolveAgain(p netip.Prefix) {
 	m.outboxMu.Lock()
 	defer m.outboxMu.Unlock()
 	m.moved = append(m.moved, p)
+}
+
+// Announced implements Outbox.
+func (m *member) Announced(p netip.Prefix, owner peer.ID) {
+	m.outboxMu.Lock()
+	defer m.outboxMu.Unlock()
+	m.announced = append(m.announced, fmt.Sprint(p, " ", owner))
 }
 
 // PendingAdded implements Outbox.

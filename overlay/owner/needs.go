@@ -37,6 +37,9 @@ type Outbox interface {
 	// ResolveAgain is called when a subnet's owner has changed: URLs that wait for it must be
 	// resolved again.
 	ResolveAgain(netip.Prefix)
+	// Announced is called when another peer says that it owns a subnet that is not this peer's. It
+	// may be wrong.
+	Announced(p netip.Prefix, owner peer.ID)
 	// PendingAdded is called with the numbers of pending URLs by host that this package added.
 	PendingAdded(byHost map[string]int)
 	// Route puts URLs back that this peer must not crawl any more.

@@ -65,13 +65,16 @@ func (s *subnet) arm(now time.Time) {
 }
 
 // ObserveLease processes a lease that another peer announced. If it beats ours, ours is
-// renewed at once, which shows whether it stands.
+// renewed at once, which shows whether it stands. URLs may wait for an earlier owner.
 func (k *leases) ObserveLease(l lease.Lease) {
 	k.mu.Lock()
 	s := k.subnets[l.Subnet]
 	rival := s != nil && l.Owner != k.cfg.Self && !s.unit.Leaves() && k.beats(l, s.lease)
 	k.mu.Unlock()
-	if rival {
+	switch {
+	case s == nil:
+		k.cfg.Outbox.Announced(l.Subnet, l.Owner)
+	case rival:
 		k.suspect(s, time.Now())
 		k.wake()
 	}

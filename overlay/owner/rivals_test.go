@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -118,6 +119,13 @@ func TestObserveLease(t *testing.T) {
 	m.dht.Plant(lease.Key(subnetA), sealed)
 	m.ObserveLease(l)
 	until(t, "it yields", func() bool { return !m.Live(subnetA) })
+	if len(m.announced) > 0 {
+		t.Errorf("the outbox heard of %q, want nothing of its own subnet", m.announced)
+	}
+	m.ObserveLease(l)
+	if want := []string{fmt.Sprint(subnetA, " ", l.Owner)}; !slices.Equal(m.announced, want) {
+		t.Errorf("the outbox heard of %q, want %q", m.announced, want)
+	}
 }
 
 // Who is back has read what came while it was away, and shortly before.
