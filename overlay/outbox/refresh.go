@@ -145,8 +145,7 @@ func (f *Forwarder) refreshOwner(
 		return
 	}
 	if changed {
-		f.log.Info("found new owner of a subnet with an unresponsive owner", "subnet", p,
-			"old_owner", owner)
+		f.log.Info("found new owner of subnet", "subnet", p, "old_owner", owner)
 		f.withTable(func(t *hostTable) { t.resolveAgain(p, time.Now()) })
 	}
 }
