@@ -1,6 +1,7 @@
 package testnet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,6 +150,7 @@ func peerConfig(o Options, addr netip.Addr, boot []string) config.Config {
 	c.Overlay.BatchMaxAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedAge = config.Duration{Duration: 500 * time.Millisecond}
 	c.Overlay.UnclaimedURLs = 8
+	c.Crawl.FetchWorkers = cmp.Or(o.workers, c.Crawl.FetchWorkers)
 	return c
 }
 

@@ -76,6 +76,7 @@ type Options struct {
 	Logger   *slog.Logger
 
 	strategy assign.Strategy                           // replaces Strategy unless nil
+	workers  int                                       // crawl.fetch_workers unless 0
 	after    func(context.Context, []*node.Node) error // called after the crawl unless nil
 }
 
