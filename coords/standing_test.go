@@ -94,8 +94,10 @@ func TestJudgeRefutesLies(t *testing.T) {
 		far.Vec[rapid.IntRange(0, 3).Draw(r, "axis")] += rapid.Float64Range(400, 3000).Draw(r, "ms")
 		// It was there before, too: only the round trip contradicts it.
 		_ = e.Observe(name, far, trip(own.Distance(p)))
-		if _, got := e.Judge(name, far, nil); got != coords.Refuted {
-			t.Errorf("Judge(a place of another distance) = %v, want refuted", got)
+		// A place on the other side may be as far away as the real one.
+		longer := own.Distance(far) - own.Distance(p)
+		if _, got := e.Judge(name, far, nil); longer > 200 && got != coords.Refuted {
+			t.Errorf("Judge(a place %.0f ms farther away) = %v, want refuted", longer, got)
 		}
 		_ = e.Observe(name, p, trip(own.Distance(p)))
 		// The same distance in the opposite direction.
