@@ -293,6 +293,7 @@ func (c *putOperation) put(ctx context.Context, p peer.ID) {
 	if c.v.local.validator.Validate(c.key, val) != nil {
 		return
 	}
+	c.v.local.signers.concede(c.key, c.val, val, p)
 	if ours, err := c.v.local.better(c.key, c.val, val); err != nil || ours {
 		return
 	}

@@ -25,6 +25,10 @@ const (
 	sameTime = time.Second
 	// maxSeen is how many steps a Judge remembers.
 	maxSeen = 1 << 15
+	// concedeFor is how long after a claim the peer that has made it, and has given the subnet
+	// away, may say that the claim has lost.
+	concedeFor  = time.Hour
+	maxConceded = 1 << 12 // claims that a Judge remembers
 )
 
 // A Judge decides which of two leases of a subnet stands, by what they prove and by what one
@@ -38,16 +42,17 @@ const (
 //     silent, this peer knows of the silence; or
 //   - both are successors of the same lease, or claims, and the peers that made them may not have
 //     known of each other: then Better decides, but of claims first their receipts do. That is so
-//     if the known one has just been seen first, or came to be known while this peer did not hear
-//     the owner of the other one.
+//     if the known one has just been seen first, came to be known while this peer did not hear the
+//     owner of the other one, or descends from a claim that its claimant has given up (Concede).
 //
 // All else is what a stranger could write as well.
 type Judge struct {
 	clock    clock.Clock
 	contacts Contacts
 
-	mu   sync.Mutex
-	seen *lru.Simple[Digest, time.Time] // when a step was first seen
+	mu       sync.Mutex
+	seen     *lru.Simple[Digest, time.Time] // when a step was first seen
+	conceded *lru.Simple[Digest, struct{}]  // claims to which others were given up
 }
 
 // Contacts is what a Judge has to know about other peers. The methods answer from memory and may
@@ -69,7 +74,8 @@ type Contacts interface {
 // and none was ever apart.
 func NewJudge(c clock.Clock, contacts Contacts) *Judge {
 	return &Judge{clock: c, contacts: contacts,
-		seen: lru.NewSimple[Digest, time.Time](maxSeen, nil)}
+		seen:     lru.NewSimple[Digest, time.Time](maxSeen, nil),
+		conceded: lru.NewSimple[Digest, struct{}](maxConceded, nil)}
 }
 
 // See records that the steps of l were known at a time, if they were not known before.
@@ -85,6 +91,30 @@ func (j *Judge) See(l Lease, at time.Time) {
 			j.seen.Add(d, at)
 		}
 	}
+}
+
+// Concede tells the Judge that a peer holds l instead of the known lease. If that descends from a
+// recent claim of the peer, and l from another one, the peer says that its own claim has lost. Who
+// has just joined, and was given the subnet by it, does not know which peers were there before.
+func (j *Judge) Concede(known, l Lease, by peer.ID) {
+	if j == nil || known.Network != l.Network || known.Subnet != l.Subnet {
+		return
+	}
+	mine, other, ok := fork(known, l)
+	if !ok || mine.Owner != by || by == known.Owner ||
+		j.clock.Now().Sub(mine.Claimed) > concedeFor { // always, if it is no claim
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.conceded.Add(other.digest(l.Network, l.Subnet), struct{}{})
+}
+
+// concededTo reports whether another claim was given up to a step of l.
+func (j *Judge) concededTo(l Lease, k Link) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.conceded.Contains(k.digest(l.Network, l.Subnet))
 }
 
 // since returns when a step of l was first seen; the zero time if that is not known.
@@ -176,7 +206,7 @@ type contest uint8
 const (
 	notContested   contest = iota // they have not
 	claimedAtOnce                 // they are of two claims, both young
-	claimedApart                  // of two claims, by peers that may have been apart
+	claimedApart                  // of two claims, by peers that were apart or may have been
 	followedAtOnce                // of two successors of one lease
 )
 
@@ -185,6 +215,9 @@ func (j *Judge) contested(known, l Lease) contest {
 	mine, other, ok := fork(known, l)
 	if !ok {
 		return notContested
+	}
+	if j.concededTo(l, other) {
+		return claimedApart
 	}
 	now, since := j.clock.Now(), j.sinceSigned(known, mine)
 	limit, why := youngStep, followedAtOnce

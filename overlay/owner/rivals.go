@@ -23,8 +23,9 @@ import (
 // both sides agreed on can only change by a takeover, which witnesses report.
 
 const (
-	// renewedAt is the number of the read that is a renewal, if a peer is back.
-	renewedAt = 1
+	// renewedAt and renewedAgainAt are the numbers of the reads that are renewals, if a peer is
+	// back. In between, others have renewed theirs, of which the record holders judge.
+	renewedAt, renewedAgainAt = 1, 2
 	// beforehand is how long before an absence a lease must have come to be known
 	// at both sides.
 	beforehand = time.Minute
@@ -103,7 +104,8 @@ func (k *leases) toRead(now time.Time) []func(context.Context) {
 	for _, s := range due[:min(len(due), record.ReadsPerTick)] {
 		// A read ends with the first few answers, which may all be of one side;
 		// a renewal goes to all who keep the lease.
-		if s.rereads.Begin() == renewedAt && s.back && s.renewAt.After(now) {
+		n := s.rereads.Begin()
+		if (n == renewedAt || n == renewedAgainAt) && s.back && s.renewAt.After(now) {
 			s.renewAt = now
 		}
 		prefixes = append(prefixes, s.prefix)

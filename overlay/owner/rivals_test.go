@@ -66,10 +66,16 @@ func TestReadAgain(t *testing.T) {
 	if a != ownership.Yielding || b == ownership.Yielding {
 		t.Error("the wrong one is given up, or none")
 	}
-	m.table.subnets[subnetB].renewAt = now.Add(time.Hour)
-	m.readAt(now.Add(3 * time.Minute))
-	if s := m.subnets[subnetB]; s.renewAt.After(now.Add(3 * time.Minute)) {
-		t.Error("a peer was back, and the lease is not renewed")
+	for _, c := range []struct {
+		after   time.Duration
+		renewed bool
+	}{{3 * time.Minute, true}, {4 * time.Minute, true}, {10 * time.Minute, false}} {
+		m.table.subnets[subnetB].renewAt = now.Add(time.Hour)
+		m.readAt(now.Add(c.after))
+		if at := m.subnets[subnetB].renewAt; c.renewed == at.After(now.Add(c.after)) {
+			t.Errorf("%v after the start, and a minute less after a peer was back: renewed is %t",
+				c.after, !c.renewed)
+		}
 	}
 	m.run()
 	until(t, "it yields", func() bool { return !m.Live(subnetA) })
