@@ -14,7 +14,7 @@ import (
 )
 
 var balance = flag.Uint64("balance", 0,
-	"run TestBalance with the seeds 1 to `n`; on a machine that does nothing else, five minutes each")
+	"run TestBalance with the seeds 1 to `n`, five minutes each, on an otherwise idle machine")
 
 // unbalanced is the default strategy without what balances: it sees no waiting times, and treats
 // no candidates as equally near.
