@@ -175,8 +175,11 @@ func (f *Forwarder) ResolveAgain(subnet netip.Prefix) {
 // peer that does not answer, the owner is read again at once. It is safe to call it with what
 // anybody says: the reads count towards Config.RefreshRate.
 func (f *Forwarder) Announced(subnet netip.Prefix, owner peer.ID) {
-	f.withTable(func(t *hostTable) { t.announced(subnet, owner) })
-	f.wake()
+	var doubted bool
+	f.withTable(func(t *hostTable) { doubted = t.announced(subnet, owner) })
+	if doubted {
+		f.wake()
+	}
 }
 
 // OverLimit reports whether more than Config.MaxPending URLs are pending. The crawler should

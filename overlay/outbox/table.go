@@ -337,14 +337,17 @@ func (t *hostTable) requeueSubnet(p netip.Prefix, now time.Time) {
 }
 
 // announced doubts the owner of a subnet if URLs wait for it, it does not answer, and another peer
-// says that it owns the subnet.
-func (t *hostTable) announced(p netip.Prefix, owner peer.ID) {
+// says that it owns the subnet. It reports whether it did.
+func (t *hostTable) announced(p netip.Prefix, owner peer.ID) bool {
 	for e := range t.subnets[p] { // any of them: all have the same owner
-		if was := e.res.Owner; was != owner && t.reads.suspects[was] != nil {
-			t.reads.doubt(was, p)
+		was := e.res.Owner
+		if was == owner || t.reads.suspects[was] == nil {
+			return false
 		}
-		return
+		t.reads.doubt(was, p)
+		return true
 	}
+	return false
 }
 
 // ofOwner returns the entry of a host if it belongs to that owner.
