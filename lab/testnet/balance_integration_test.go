@@ -50,10 +50,11 @@ func TestBalance(t *testing.T) {
 		t.Fatal(err)
 	}
 	const places = 40
-	row := strings.Repeat("40\t", places)
 	var all strings.Builder
 	for i := range places {
-		all.WriteString(row[:3*i] + "0\t" + strings.TrimSuffix(row[3*i+3:], "\t") + "\n")
+		row := slices.Repeat([]string{"40"}, places)
+		row[i] = "0"
+		all.WriteString(strings.Join(row, "\t") + "\n")
 	}
 	matrix := filepath.Join(t.TempDir(), "equal.tsv")
 	if err := os.WriteFile(matrix, []byte(all.String()), 0o600); err != nil {
