@@ -177,6 +177,11 @@ func (d directory) Candidates() []assign.Candidate {
 		c.At, c.Place = observed.Judge(b.Peer, c.At)
 		all = append(all, c)
 	}
+	if e := d.n.opts.Emulation; e != nil && e.IgnoreWaits {
+		for i := range all {
+			all[i].Wait = 0
+		}
+	}
 	return all
 }
 

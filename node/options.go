@@ -53,6 +53,9 @@ type Emulation struct {
 	Now func() time.Time
 	// Strategy replaces the strategy that Config names; nil: that one.
 	Strategy assign.Strategy
+	// IgnoreWaits shows the candidates to this peer as if nothing waited there, to find out what it
+	// gains to balance.
+	IgnoreWaits bool
 	// TimeScale multiplies the waiting times that are meant for the Internet and are too long
 	// for a run of a minute; 0 and 1 keep them.
 	TimeScale float64

@@ -16,29 +16,10 @@ import (
 var balance = flag.Uint64("balance", 0,
 	"run TestBalance with the seeds 1 to `n`, five minutes each, on an otherwise idle machine")
 
-// unbalanced is the default strategy without what balances: it sees no waiting times, and treats
-// no candidates as equally near.
-type unbalanced struct{ *assign.ProxyStrategy }
-
-func (s unbalanced) Next(e assign.Evidence) (assign.Step, error) {
-	return s.ProxyStrategy.Next(withoutWaits(e))
-}
-
-func (s unbalanced) Review(e assign.Evidence) (assign.Review, error) {
-	return s.ProxyStrategy.Review(withoutWaits(e))
-}
-
-func withoutWaits(e assign.Evidence) assign.Evidence {
-	e.Candidates = slices.Clone(e.Candidates)
-	for i := range e.Candidates {
-		e.Candidates[i].Wait = 0
-	}
-	return e
-}
-
 // Eight equal peers, each with one request at a time, and forty sites, all 40 ms apart: the sites
-// permit more requests than the peers can make. With the default strategy the crawl ends earlier
-// than without balancing, and a page takes about as long. The means over the seeds are judged.
+// permit more requests than the peers can make. The crawl ends earlier than if peers see no waiting
+// times, and none as equally near, and a page takes about as long. The means over the seeds are
+// judged.
 func TestBalance(t *testing.T) {
 	if *balance == 0 {
 		t.Skip("takes five minutes a seed; -balance gives their number")
@@ -68,7 +49,7 @@ func TestBalance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.strategy = unbalanced{plain}
+		o.strategy, o.ignoreWaits = plain, true
 		without, err := Run(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)

@@ -81,11 +81,12 @@ func newPeer(t *run, i int, dir string, data data, bootstrap []string) (*node.No
 		Home: home, Config: conf, Profile: profile(t.o),
 		UserAgent: config.UserAgent("https://example.org/testnet"), Logger: t.o.Logger,
 		Emulation: &node.Emulation{
-			DialWeb:   dialWeb,
-			DialPeer:  func(ma.Multiaddr) (tcp.ContextDialer, error) { return dialer(dial), nil },
-			Lookup:    lookup(t.web, t.layout, i),
-			Strategy:  t.o.strategy,
-			TimeScale: 0.2,
+			DialWeb:     dialWeb,
+			DialPeer:    func(ma.Multiaddr) (tcp.ContextDialer, error) { return dialer(dial), nil },
+			Lookup:      lookup(t.web, t.layout, i),
+			Strategy:    t.o.strategy,
+			IgnoreWaits: t.o.ignoreWaits,
+			TimeScale:   0.2,
 		},
 	})
 }

@@ -75,9 +75,10 @@ type Options struct {
 	Progress io.Writer
 	Logger   *slog.Logger
 
-	strategy assign.Strategy                           // replaces Strategy unless nil
-	workers  int                                       // crawl.fetch_workers unless 0
-	after    func(context.Context, []*node.Node) error // called after the crawl unless nil
+	strategy    assign.Strategy                           // replaces Strategy unless nil
+	workers     int                                       // crawl.fetch_workers unless 0
+	ignoreWaits bool                                      // as in node.Emulation
+	after       func(context.Context, []*node.Node) error // called after the crawl unless nil
 }
 
 // Validate returns an error that names the first option that is out of range.
