@@ -11,11 +11,12 @@ import (
 	"time"
 
 	dht "github.com/libp2p/go-libp2p-kad-dht"
-	record "github.com/libp2p/go-libp2p-record"
+	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
 
+	"peerd/overlay/record"
 	"peerd/overlay/wire"
 )
 
@@ -48,7 +49,7 @@ type Values struct {
 // newValues returns the records of a DHT.
 func newValues(h host.Host, d *dht.IpfsDHT, cfg Config, n Names) *Values {
 	local := &localRecords{store: cfg.Datastore, age: recordAge, self: h.ID(), k: numHolders,
-		validator: record.NamespacedValidator(cfg.Validators), table: d.RoutingTable(),
+		validator: libp2p.NamespacedValidator(cfg.Validators), table: d.RoutingTable(),
 		signers: newSigners(cfg.Validators, h.Peerstore())}
 	return &Values{dht: d, holders: newHolders(h, d, n), local: local}
 }
@@ -59,7 +60,8 @@ func newValues(h host.Host, d *dht.IpfsDHT, cfg Config, n Names) *Values {
 // neither. A single reject means that val has lost.
 //
 // A network of one gives 0, 0, nil. The error is that of the validator if it refuses
-// val, of the datastore, ErrUnreachable, or the end of ctx; the counts are valid even
+// val, of the datastore, *record.RefusedError if all who answered hold another value that is not
+// better, ErrUnreachable, or the end of ctx; the counts are valid even
 // then. Without a deadline in ctx a Put takes at most the time of a lookup and two
 // answers.
 func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects int, err error) {
@@ -77,7 +79,8 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	if len(known) == 0 {
 		return 0, 0, nil
 	}
-	c := &putOperation{v: v, key: key, val: val, asked: make(map[peer.ID]bool)}
+	c := &putOperation{v: v, key: key, val: val, asked: map[peer.ID]bool{},
+		refused: map[peer.ID][]byte{}}
 	c.send(ctx, known) // these need not wait for the lookup
 	look, cancel := context.WithTimeout(ctx, lookupTimeout)
 	c.send(ctx, v.holders.lookup(look, key))
@@ -87,6 +90,8 @@ func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects
 	switch {
 	case ctx.Err() != nil:
 		return c.acks, c.rejects, fmt.Errorf("overlay: put %s: %w", key, context.Cause(ctx))
+	case c.acks+c.rejects == 0 && len(c.refused) > 0:
+		return 0, 0, fmt.Errorf("overlay: put %s: %w", key, &record.RefusedError{Held: c.refused})
 	case c.acks+c.rejects == 0:
 		return 0, 0, fmt.Errorf("%w: %d asked for %s", ErrUnreachable, len(c.asked), key)
 	}
@@ -267,6 +272,7 @@ type putOperation struct {
 
 	mu            sync.Mutex
 	acks, rejects int
+	refused       map[peer.ID][]byte // other values, which are not better
 }
 
 // send puts the record to those of peers that were not asked before.
@@ -294,7 +300,14 @@ func (c *putOperation) put(ctx context.Context, p peer.ID) {
 		return
 	}
 	c.v.local.signers.concede(c.key, c.val, val, p)
-	if ours, err := c.v.local.better(c.key, c.val, val); err != nil || ours {
+	ours, err := c.v.local.better(c.key, c.val, val)
+	if err != nil {
+		return
+	}
+	if ours {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.refused[p] = val
 		return
 	}
 	c.count(0, 1)

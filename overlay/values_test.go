@@ -11,10 +11,12 @@ import (
 	"testing"
 	"time"
 
-	record "github.com/libp2p/go-libp2p-record"
+	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
+
+	"peerd/overlay/record"
 )
 
 // newest is a Validator of numbers; the greatest is the best.
@@ -72,7 +74,7 @@ func TestValuesConcede(t *testing.T) {
 	drop(t, nets[0], key)
 	use := func(n *Net, d decided) {
 		n.values.local.validator = d
-		n.values.local.signers.validators = map[string]record.Validator{"test": d}
+		n.values.local.signers.validators = map[string]libp2p.Validator{"test": d}
 	}
 	d := decided{told: make(chan string, 1), lost: new(atomic.Bool)}
 	use(nets[0], d)
@@ -84,6 +86,30 @@ func TestValuesConcede(t *testing.T) {
 	if held, err := nets[0].values.local.get(t.Context(), key); err != nil || string(held) != "5" {
 		t.Errorf("this peer holds %q, %v, want what has won, 5", held, err)
 	}
+}
+
+// A record that no peer took, because all hold another one that is not better here, was refused.
+func TestValuesRefused(t *testing.T) {
+	nets := mesh(t, 3)
+	const key = "/test/refused"
+	mustPut(t, nets[1], key, "5", 2, 0)
+	drop(t, nets[0], key)
+	for _, n := range nets[1:] {
+		n.values.local.signers.validators = map[string]libp2p.Validator{
+			"test": decided{lost: new(atomic.Bool)}}
+	}
+	_, _, err := nets[0].Values().Put(t.Context(), key, []byte("7"))
+	var refused *record.RefusedError
+	if !errors.As(err, &refused) || len(refused.Held) != 2 {
+		t.Fatalf("Put() = %v, want that two peers refused", err)
+	}
+	for id, val := range refused.Held {
+		if string(val) != "5" || id == nets[0].Host.ID() {
+			t.Errorf("%v holds %s, want that another peer holds 5", id, val)
+		}
+	}
+	nets[2].values.local.signers.validators = nil
+	mustPut(t, nets[0], key, "7", 1, 0)
 }
 
 // mesh starts n peers that all know each other.

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"time"
@@ -75,7 +76,8 @@ func (r *Registry) Adopt(
 // Renew signs l again with a later Issued and the Proxy that l has. It fails with
 // ErrNotOwner when l is not this peer's, with *BeatenError when a better
 // lease is known or a replica shows one, with record.ErrContested, or what the DHT said;
-// after the latter two this peer still owns the subnet and should try again.
+// after the latter two this peer still owns the subnet and should try again. It fails with
+// ErrRefused if it may not act as the owner before that has succeeded.
 //
 // A lease past its Grace has lost its rank: then any lease of another owner beats it.
 func (r *Registry) Renew(ctx context.Context, l Lease) (Lease, []byte, error) {
@@ -94,7 +96,12 @@ func (r *Registry) Renew(ctx context.Context, l Lease) (Lease, []byte, error) {
 	if k, _ := l.claim(); r.Now().Sub(k.Claimed) > receiptsFor {
 		l.Receipts = nil
 	}
-	return r.publish(ctx, l)
+	fresh, sealed, err := r.publish(ctx, l)
+	var refused *record.RefusedError
+	if errors.As(err, &refused) && r.cfg.Judge.most(l, refused.Held) {
+		err = fmt.Errorf("%w: %w", ErrRefused, err)
+	}
+	return fresh, sealed, err
 }
 
 // settle writes a lease where a rival of the same epoch may be written too.

@@ -239,6 +239,25 @@ func (j *Judge) contested(known, l Lease) contest {
 	return followedAtOnce
 }
 
+// most reports whether of the old members nearest to the key of l, without its owner, at least two
+// and most hold a lease of another step.
+func (j *Judge) most(l Lease, held map[peer.ID][]byte) bool {
+	if j == nil || j.contacts == nil {
+		return false
+	}
+	all, n := 0, 0
+	for _, p := range j.contacts.Nearest(l.Subnet) {
+		if p == l.Owner {
+			continue
+		}
+		all++
+		if other, err := OpenLease(held[p]); err == nil && other.Digest() != l.Digest() {
+			n++
+		}
+	}
+	return n >= 2 && 2*n > all
+}
+
 // better returns the one of two leases that stands, where none is known to be the first: it is
 // the one that was seen first unless the other replaces it. Of two that are as old b is meant,
 // because the DHT shows a record holder its own record last.

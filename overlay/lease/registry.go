@@ -15,6 +15,9 @@ var (
 	ErrUnowned = errors.New("lease: the subnet has no owner")
 	// ErrNotOwner is returned when asked to renew another peer's lease.
 	ErrNotOwner = errors.New("lease: not the owner")
+	// ErrRefused is returned when no record holder took a lease, and most of those that are old
+	// members hold another one of which this peer does not know that it is better.
+	ErrRefused = errors.New("lease: most record holders hold another one")
 )
 
 // recheck is how long an expired lease is answered from memory before the DHT is

@@ -52,8 +52,22 @@ func (k *leases) renew(ctx context.Context, s *subnet) {
 	var beaten *lease.BeatenError
 	if errors.As(err, &beaten) {
 		k.beaten(beaten.By)
-	} else if ctx.Err() == nil {
+		return
+	}
+	if errors.Is(err, lease.ErrRefused) {
+		k.doubt(s)
+	}
+	if ctx.Err() == nil {
 		k.log.Warn("failed to renew lease", "subnet", l.Subnet, "err", err)
+	}
+}
+
+// doubt has nothing fetched in a subnet before its lease has been renewed.
+func (k *leases) doubt(s *subnet) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if s.unit.Doubt&ownership.Stale == 0 {
+		k.step(s, ownership.Event{Kind: ownership.Suspected})
 	}
 }
 

@@ -6,12 +6,24 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/routing"
 )
 
 // ErrContested is returned when replicas refused a record although no better one could
 // be read: another peer is writing at this moment, or a replica misbehaves. Retry later.
 var ErrContested = errors.New("record: refused by replicas, and no better record found")
+
+// A RefusedError is returned when no replica took a record, because they hold others that do not
+// take its place for this peer. Retry later.
+type RefusedError struct {
+	Held map[peer.ID][]byte // what the replicas hold
+}
+
+// Error says how many they are.
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("record: %d replicas hold another one", len(e.Held))
+}
 
 // rounds is how often settle tries. The second round meets the replicas after
 // the read of the first has carried the better record to all of them.
@@ -27,7 +39,8 @@ const lateWait = 2 * firstReread
 type Values interface {
 	// Put stores val under key at the replicas and here. It counts the
 	// replicas that took it and those that refused because they hold a better
-	// one. With no other peer in reach it is 0, 0, nil.
+	// one. With no other peer in reach it is 0, 0, nil. If there were no others than
+	// replicas that hold another one, which is not better, it fails with *RefusedError.
 	Put(ctx context.Context, key string, val []byte) (acks, rejects int, err error)
 	// Get returns the best value in reach, this peer's own copy included. When
 	// there is none it returns nil, or an error that wraps
