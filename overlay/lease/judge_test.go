@@ -12,7 +12,7 @@ import (
 	"peerd/overlay/record/recordtest"
 )
 
-// refusing is a DHT whose record holders hold other records, if any.
+// refusing is a DHT of which the record holders hold other records, if any.
 type refusing struct {
 	*recordtest.Peer
 	held map[peer.ID][]byte
@@ -25,7 +25,7 @@ func (r *refusing) Put(ctx context.Context, key string, val []byte) (int, int, e
 	return 0, 0, &record.RefusedError{Held: r.held}
 }
 
-// An owner whose renewal most record holders refuse may not act before one of them takes it.
+// If most record holders refuse the renewal of an owner, it may not act before one of them takes it.
 // Strangers, who can be as near to a key as they like, do not count.
 func TestRenewalRefused(t *testing.T) {
 	t.Parallel()

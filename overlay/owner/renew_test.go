@@ -15,7 +15,7 @@ import (
 	"peerd/overlay/record/recordtest"
 )
 
-// refusing is a DHT whose record holders refuse every record if that is set.
+// refusing is a DHT of which the record holders refuse every record if that is set.
 type refusing struct {
 	*recordtest.Peer
 	held atomic.Pointer[map[peer.ID][]byte]
