@@ -82,7 +82,11 @@ func (k *leases) renewed(
 	s.renewing = false
 	now := time.Now()
 	if err != nil {
-		s.renewAt = now.Add(min(third, 10*time.Second))
+		pause := 10 * time.Second
+		if errors.Is(err, lease.ErrRefused) {
+			pause = time.Minute
+		}
+		s.renewAt = now.Add(min(third, pause))
 		return false
 	}
 	s.renewAt = now.Add(backoff.Later(third * 3 / 4))
