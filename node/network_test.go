@@ -317,3 +317,31 @@ func TestCheckLeavesServersOfOthersAlone(t *testing.T) {
 	}
 	end(false)
 }
+
+// Without the quorum lease a check connects to no server: the subnet may be another peer's by now.
+// A peer that is started again has none before it has heard its witness.
+func TestCheckWaitsForTheQuorumLease(t *testing.T) {
+	t.Parallel()
+	o, addr := options(t), netip.MustParseAddr("127.0.9.1")
+	n := newNode(t, o)
+	with := options(t)
+	with.Config.Bootstrap = n.Addrs()
+	other := newNode(t, with)
+	stop, stopOther := running(t, n), running(t, other)
+	if err := n.manager.Resolver().Claim(t.Context(), store.SubnetOf(addr)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, 0, "it has a witness", func() bool {
+		return len(n.witness.WitnessSet()) > 0 && networkNode{n}.MayFetch(addr)
+	})
+	stopOther()
+	stop()
+	n = newNode(t, o)
+	defer n.Close()
+	if !n.manager.Live(store.SubnetOf(addr)) || n.manager.HasQuorumLease() {
+		t.Fatal("want a peer with a subnet and without the quorum lease")
+	}
+	if (networkNode{n}).MayFetch(addr) {
+		t.Error("may fetch from a server without the quorum lease")
+	}
+}
