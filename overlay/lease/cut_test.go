@@ -36,13 +36,13 @@ const (
 
 // cutCase is one way.
 type cutCase struct {
-	kinds     [5]cutKind
-	claimants [2]int // of the sides
-	successors     [2]int // to whom they gave the subnet; themselves: to no other
-	gone      bool   // those who gave it away are not there any more
-	keys      int    // which peer has which key
-	first     int    // the side that renews first
-	off       cutRule
+	kinds      [5]cutKind
+	claimants  [2]int // of the sides
+	successors [2]int // to whom they gave the subnet; themselves: to no other
+	gone       bool   // those who gave it away are not there any more
+	keys       int    // which peer has which key
+	first      int    // the side that renews first
+	off        cutRule
 }
 
 // left reports whether a peer is not there any more.
