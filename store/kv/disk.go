@@ -38,6 +38,7 @@ type Disk struct {
 	paused        chan struct{} // closed by Resume; nil if not paused
 	full          bool
 	delays        Delays
+	changed       chan struct{} // closed when delays change; nil if no call waits
 }
 
 // commit is a commit in the page cache.
@@ -117,11 +118,15 @@ func (d *Disk) SetFull(full bool) {
 	d.full = full
 }
 
-// SetDelays sets the latencies of the disk.
+// SetDelays sets the latencies of the disk. Delays that have begun end.
 func (d *Disk) SetDelays(s Delays) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delays = s
+	if d.changed != nil {
+		close(d.changed)
+		d.changed = nil
+	}
 }
 
 // Pause blocks every call of the process, also reads within a transaction, until Resume

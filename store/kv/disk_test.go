@@ -277,6 +277,26 @@ func TestDelays(t *testing.T) {
 	})
 }
 
+// A sync that began while the disk was slow ends when the disk is fast again.
+func TestDelaysEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := NewDisk()
+		e, err := d.Open(small)
+		must(t, err)
+		d.SetDelays(Delays{Sync: time.Hour})
+		start := time.Now()
+		end := make(chan error)
+		go func() { end <- e.Sync() }()
+		time.Sleep(time.Minute)
+		d.SetDelays(Delays{Sync: time.Second})
+		must(t, <-end)
+		must(t, e.Sync())
+		if took := time.Since(start); took != time.Minute+time.Second {
+			t.Errorf("the syncs took %v, want 1m1s", took)
+		}
+	})
+}
+
 // Concurrent readers and writers see consistent states.
 func TestConcurrentTransactions(t *testing.T) {
 	d := NewDisk()

@@ -60,29 +60,39 @@ func (m *memoryEngine) checkOpen() error {
 	return m.do(func(*Disk) error { return nil })
 }
 
-// doDelayed is do with a delay: half of it passes before fn, half of it after.
+// doDelayed is do with a delay: half of it passes before fn, half of it after. It ends early if the
+// delays change.
 func (m *memoryEngine) doDelayed(which func(Delays) time.Duration, fn func(d *Disk) error) error {
 	var wait time.Duration
-	if err := m.do(func(d *Disk) error { wait = which(d.delays); return nil }); err != nil {
+	var changed chan struct{}
+	err := m.do(func(d *Disk) error {
+		if wait = which(d.delays); wait > 0 && d.changed == nil {
+			d.changed = make(chan struct{})
+		}
+		changed = d.changed
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	if wait <= 0 {
 		return m.do(fn)
 	}
-	m.sleep(wait / 2)
+	m.sleep(wait/2, changed)
 	if err := m.do(fn); err != nil {
 		return err
 	}
-	m.sleep(wait - wait/2)
+	m.sleep(wait-wait/2, changed)
 	return m.checkOpen()
 }
 
-// sleep waits for d or until the process has ended.
-func (m *memoryEngine) sleep(d time.Duration) {
+// sleep waits for d, or until the delays change or the process has ended.
+func (m *memoryEngine) sleep(d time.Duration, changed <-chan struct{}) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
+	case <-changed:
 	case <-m.ended:
 	}
 }
