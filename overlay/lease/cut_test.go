@@ -243,8 +243,8 @@ func TestExploreCuts(t *testing.T) {
 			t.Errorf("%+v: %d owners, of which %d fetch", c, owners, working)
 		}
 	})
-	t.Logf("%d cases: two owners, of which one is idle, in %d; two fetch in %d where a new peer has "+
-		"claimed, and in %d where one has met fewer than two others", n, idle, newer, alone)
+	t.Logf("%d cases: two owners, of which one is idle, in %d; two fetch in %d where a new peer "+
+		"has claimed, and in %d where one has met fewer than two others", n, idle, newer, alone)
 }
 
 // TestExploreCutsRules shows what each rule is for: without it more cases have two owners.

@@ -25,8 +25,8 @@ func (r *refusing) Put(ctx context.Context, key string, val []byte) (int, int, e
 	return 0, 0, &record.RefusedError{Held: r.held}
 }
 
-// If most record holders refuse the renewal of an owner, it may not act before one of them takes it.
-// Strangers, who can be as near to a key as they like, do not count.
+// If most record holders refuse the renewal of an owner, it may not act before one of them takes
+// it. Strangers, who can be as near to a key as they like, do not count.
 func TestRenewalRefused(t *testing.T) {
 	t.Parallel()
 	other := seal(t, nowLease(bob), bob)
