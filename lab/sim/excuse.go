@@ -81,10 +81,9 @@ func (w *world) claimedTwice(s Schedule, subnet string, at time.Duration) string
 func (f Fault) explains(x Repeat, one, two []int, begin, end, next time.Duration) (why string) {
 	switch f.Kind {
 	case Kill, Power, Loss, Wiped, Drop:
-		// The fault hit the fetching peer or the owner that requested the page. A peer
-		// that fetches for itself does not need its connections.
-		hit := slices.Contains(one, f.Peers[0]) && (f.Kind != Drop || x.A != x.B ||
-			slices.ContainsFunc(one, func(n int) bool { return n != x.A }))
+		// The fault hit the fetching peer or the owner that requested the page. A Drop also
+		// loses the connection to the site.
+		hit := slices.Contains(one, f.Peers[0])
 		sent := begin - sendTime
 		if x.A != f.Peers[0] { // the fault hit the owner that requested the page
 			sent = begin - remoteFetchTime

@@ -79,8 +79,10 @@ func TestExcuses(t *testing.T) {
 			[]Fault{fault(Power, 20, 22, 2)}},
 		{"answer lost", alone(), [5]float64{9, 9.1, 12, 3, 1}, "in flight, drop",
 			[]Fault{fault(Drop, 9.05, 9.05, 3)}},
-		{"fetching owner knows the page", alone(), [5]float64{9, 9.1, 12, 1, 1}, "",
+		{"answer of the site lost", alone(), [5]float64{9, 9.1, 12, 1, 1}, "in flight, drop",
 			[]Fault{fault(Drop, 9.05, 9.05, 1)}},
+		{"fetching owner knows the page", alone(), [5]float64{9, 9.1, 23, 1, 1}, "",
+			[]Fault{fault(Drop, 12, 12, 1)}},
 
 		{"taken over by an uninformed replica", taken(20, 50, 2), [5]float64{9, 9.1, 53, 1, 2},
 			"at no reachable replica, loss", []Fault{fault(Loss, 20, 20, 1)}},
