@@ -59,7 +59,7 @@ func (n networkNode) Waiting() bool {
 // MayFetch leaves out the servers of other peers' subnets, which this peer knows if it has fetched
 // pages for the owners. Without the quorum lease, its own may be another peer's by now.
 func (n networkNode) MayFetch(addr netip.Addr) bool {
-	return n.manager.Live(store.SubnetOf(addr)) && n.manager.HasQuorumLease()
+	return n.manager.MayFetch(store.SubnetOf(addr))
 }
 
 // Reserve takes the clocks of the frontier, so that a check is as polite as a request.

@@ -407,6 +407,7 @@ func (n *Node) openCrawler() (err error) {
 		return err
 	}
 	n.manager.Attach(n.frontier)
+	n.estimate.MayFetch = n.manager.MayFetch
 	paces, err := pace.New(pace.Config{
 		Factor: rules.Politeness.DelayFactor, Max: maxPauseFactor * gap,
 	})

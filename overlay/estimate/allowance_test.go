@@ -224,8 +224,17 @@ func TestTurn(t *testing.T) {
 	if _, err := fetchOf(t, owner, est, 2, good); err != nil {
 		t.Errorf("Fetch() after an owner that was lost = %v", err)
 	}
-	if n := sent.Load(); n != 2 {
-		t.Errorf("%d requests were sent, want 2", n)
+	owner.MayFetch = func(p netip.Prefix) bool { return p != another(3) }
+	before(another(3)) // it has yielded the subnet meanwhile
+	if _, err := fetchOf(t, owner, est, 3, good); !errors.Is(err, ErrNotSent) {
+		t.Errorf("Fetch() for a subnet that has another owner = %v, want ErrNotSent", err)
+	}
+	before(another(4))
+	if _, err := fetchOf(t, owner, est, 4, good); err != nil {
+		t.Errorf("Fetch() for another subnet = %v", err)
+	}
+	if n := sent.Load(); n != 3 {
+		t.Errorf("%d requests were sent, want 3", n)
 	}
 }
 

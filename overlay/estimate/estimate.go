@@ -57,6 +57,9 @@ type Service struct {
 	Protocol protocol.ID
 	Fetcher  Fetcher
 	Leases   Leases
+	// MayFetch reports whether this peer may have pages of a subnet fetched now, as its owner. Nil:
+	// always.
+	MayFetch func(netip.Prefix) bool
 	// Timeout bounds one fetch; the Fetcher enforces it. The reply may take a little longer.
 	Timeout time.Duration
 	// Peers are the other peers of the network, as far as is known.
@@ -108,7 +111,10 @@ func (s *Service) do(
 	if err := c.Send(q); err != nil {
 		return rep, noReply(err) // what was written may arrive
 	}
-	a, err := receive(c)
+	a, err := s.receive(c, store.SubnetOf(q.Request.Addr))
+	if errors.Is(err, ErrNotSent) {
+		return rep, err
+	}
 	if err != nil {
 		return rep, noReply(err)
 	}
@@ -118,12 +124,16 @@ func (s *Service) do(
 	return s.accept(a.Report)
 }
 
-// receive receives the response to a request, and before it says that it waits if it is asked.
-func receive(c *wire.Conn) (response, error) {
+// receive receives the response to a request. If it is asked before whether it still waits, it says
+// so, unless the subnet may have another owner by now.
+func (s *Service) receive(c *wire.Conn, subnet netip.Prefix) (response, error) {
 	var a response
 	err := c.RecvZ(&a)
 	if err != nil || !a.Turn {
 		return a, err
+	}
+	if s.MayFetch != nil && !s.MayFetch(subnet) {
+		return response{}, fmt.Errorf("%w: %v may have another owner", ErrNotSent, subnet)
 	}
 	if err := c.Send(stillWaiting{}); err != nil {
 		return response{}, err

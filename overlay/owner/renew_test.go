@@ -61,6 +61,9 @@ func TestRefusedRenewal(t *testing.T) {
 	values.held.Store(&map[peer.ID][]byte{bob.id: other, carol.id: other})
 	m.leases.renew(t.Context(), s)
 	m.still("refused")
+	if m.MayFetch(subnetA) {
+		t.Error("other peers fetch for a peer that may not")
+	}
 	if s.renewAt.After(time.Now()) {
 		t.Error("the lease is not renewed again at once")
 	}
@@ -71,7 +74,7 @@ func TestRefusedRenewal(t *testing.T) {
 	}
 	values.held.Store(nil)
 	m.leases.renew(t.Context(), s)
-	if _, hold := m.placement.Where(subnetA); hold || s.unit.Doubt != 0 {
+	if _, hold := m.placement.Where(subnetA); hold || s.unit.Doubt != 0 || !m.MayFetch(subnetA) {
 		t.Error("nothing is fetched although the lease was renewed")
 	}
 }

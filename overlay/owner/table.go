@@ -33,6 +33,16 @@ func (t *table) Live(p netip.Prefix) bool {
 	return t.subnets[p] != nil
 }
 
+// MayFetch reports whether pages of a subnet may be requested now: it is ours, it does not leave,
+// and it has no other owner as far as is known.
+func (t *table) MayFetch(p netip.Prefix) bool {
+	t.mu.Lock()
+	s := t.subnets[p]
+	works := s != nil && s.unit.Works()
+	t.mu.Unlock()
+	return works && t.HasQuorumLease()
+}
+
 // List returns a row a subnet.
 func (t *table) List() []Info {
 	t.mu.Lock()
