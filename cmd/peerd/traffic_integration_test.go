@@ -305,8 +305,9 @@ func TestTrafficCap(t *testing.T) {
 	crawl(secondCap, 75*time.Second)
 }
 
-// The monthly volume is never exceeded, though the peer is killed again and again, and then the
-// peer says so and fetches nothing.
+// The monthly volume is not exceeded, though the peer is killed again and again, and then the peer
+// says so and fetches nothing. The peer estimates the headers of TCP and IP, of which there are more
+// with the smaller segments of a busy machine: 2 % are allowed for that.
 func TestMonthlyVolume(t *testing.T) {
 	const volume = 20e6
 	w := newWireCounter()
@@ -333,7 +334,7 @@ func TestMonthlyVolume(t *testing.T) {
 	d.run()
 	eventually(t, 10*time.Second, "the volume stays used up", heldBack)
 	t.Logf("%d bytes of %.0f were used", used, volume)
-	if more := w.of("only") - used; more > 1000 || used > volume || used < volume/2 {
+	if more := w.of("only") - used; more > 1000 || float64(used) > 1.02*volume || used < volume/2 {
 		t.Errorf("used %d bytes, and %d after a restart", used, more)
 	}
 	peerd(t, "config", "set", "--home", d.home, "traffic.monthly_volume", "40MB")
