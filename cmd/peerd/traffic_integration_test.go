@@ -306,7 +306,7 @@ func TestTrafficCap(t *testing.T) {
 }
 
 // The monthly volume is not exceeded, though the peer is killed again and again, and then the peer
-// says so and fetches nothing. The peer estimates the headers of TCP and IP, of which there are more
+// says so and fetches nothing. The peer estimates the headers of TCP and IP. There are more of them
 // with the smaller segments of a busy machine: 2 % are allowed for that.
 func TestMonthlyVolume(t *testing.T) {
 	const volume = 20e6

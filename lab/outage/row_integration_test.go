@@ -204,7 +204,7 @@ func (w *world) slack() time.Duration {
 	return stalled + 5*time.Second
 }
 
-// unread returns how many answers a site may have sent that no peer has read when the network fails:
+// unread returns how many answers may have been sent that no peer has read when the network fails:
 // none on the quiet machine of -long, or else one of each site.
 func (w *world) unread() int {
 	if *long {
