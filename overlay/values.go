@@ -61,9 +61,8 @@ func newValues(h host.Host, d *dht.IpfsDHT, cfg Config, n Names) *Values {
 //
 // A network of one gives 0, 0, nil. The error is that of the validator if it refuses
 // val, of the datastore, *record.RefusedError if all who answered hold another value that is not
-// better, ErrUnreachable, or the end of ctx; the counts are valid even
-// then. Without a deadline in ctx a Put takes at most the time of a lookup and two
-// answers.
+// better, ErrUnreachable, or the end of ctx; the counts are valid even then. Without a deadline
+// in ctx a Put takes at most the time of a lookup and two answers.
 func (v *Values) Put(ctx context.Context, key string, val []byte) (acks, rejects int, err error) {
 	if err := v.local.validator.Validate(key, val); err != nil {
 		return 0, 0, fmt.Errorf("overlay: record for %s: %w", key, err)

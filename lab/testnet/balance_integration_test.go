@@ -14,7 +14,7 @@ import (
 )
 
 var balance = flag.Uint64("balance", 0,
-	"run TestBalance with the seeds 1 to `n`, five minutes each, on an otherwise idle machine")
+	"run TestBalance with the seeds 1 to `n`, eight minutes each, on an otherwise idle machine")
 
 // Eight equal peers, each with one request at a time, and forty sites, all 40 ms apart: the sites
 // permit more requests than the peers can make. The crawl ends earlier than if peers see no waiting
@@ -22,7 +22,7 @@ var balance = flag.Uint64("balance", 0,
 // judged.
 func TestBalance(t *testing.T) {
 	if *balance == 0 {
-		t.Skip("takes five minutes a seed; -balance gives their number")
+		t.Skip("takes eight minutes a seed; -balance gives their number")
 	}
 	cfg := assign.DefaultProxyConfig()
 	cfg.Tie = 0
