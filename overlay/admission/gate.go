@@ -75,7 +75,9 @@ func NewGate(h host.Host, rules Rules, own Membership, proto protocol.ID) *Gate 
 
 // End ends the exchanges that this peer has begun, and waits for them. The host stays open.
 func (g *Gate) End() {
+	g.mu.Lock() // an exchange that Admit is about to begin is waited for
 	g.stop()
+	g.mu.Unlock()
 	g.running.Wait()
 }
 
