@@ -7,6 +7,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/test"
 
 	"peerd/overlay/owner"
+	"peerd/overlay/peers"
 	"peerd/overlay/wire"
 )
 
@@ -26,8 +27,8 @@ func TestConfirmStrangers(t *testing.T) {
 		want owner.Word
 	}{
 		{"not met", 0, false, owner.Strange},
-		{"met later", 2 * joiningFor, true, owner.Strange},
-		{"met at the start", joiningFor / 2, true, owner.Silent}, // it cannot be reached
+		{"met later", 2 * peers.JoiningFor, true, owner.Strange},
+		{"met at the start", peers.JoiningFor / 2, true, owner.Silent}, // it cannot be reached
 	} {
 		if s.met {
 			wire.Meet(n.net.Host.Peerstore(), who)

@@ -89,11 +89,8 @@ func (w witnessed) Origin(p peer.ID) (o witness.Origin) {
 func (n *Node) knownForLong(p peer.ID, now time.Time) bool {
 	since, met := wire.Met(n.net.Host.Peerstore(), p)
 	return met && (now.Sub(since) >= wire.OldAfter ||
-		since.Before(n.started.Add(joiningFor)))
+		since.Before(n.started.Add(peers.JoiningFor)))
 }
-
-// joiningFor is how long after its start a peer takes those that it meets for old members.
-const joiningFor = time.Minute
 
 // lastHeard returns when another peer was last heard, by this peer or by one that told of it, by
 // the system clock; the zero time: never.
@@ -165,10 +162,30 @@ func (c contacts) Apart(p peer.ID, at time.Time) bool {
 		return false
 	}
 	away := n.absence(p)
-	if away.From.IsZero() && n.acquainted[p] { // it may have been away when this peer started
+	if away.From.IsZero() && n.knewBefore(p) { // it may have been away when this peer started
 		away.From = n.started.Add(-contestFor)
 	}
 	return wasApart(n.lastHeard(p), away, at.Add(-n.clockOffset()), time.Now())
+}
+
+// knewBefore reports whether a peer was a member before this one started: it was met in an earlier
+// run, or others have said so.
+func (n *Node) knewBefore(p peer.ID) bool {
+	away, _ := n.peers.Absent(p)
+	return away || n.acquainted[p]
+}
+
+// Joined reports whether a peer joined while another one was away.
+func (c contacts) Joined(p, while peer.ID) bool {
+	n := c.n
+	if !n.peersReady.Load() {
+		return false
+	}
+	if p == n.net.Self() {
+		_, stranger := n.peers.Absent(while)
+		return stranger
+	}
+	return n.peers.Joined(p, while)
 }
 
 // wasApart reports whether a peer was away at a time, and is so still or came back just now: heard

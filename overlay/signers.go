@@ -89,19 +89,6 @@ func (s *signers) replaces(key string, held, value []byte) (bool, error) {
 	return i == 0, nil
 }
 
-// A conceding validator learns from what a peer holds that has refused a value.
-type conceding interface {
-	Concede(ours, theirs []byte, by peer.ID)
-}
-
-// concede tells the validator of a key which valid value a peer holds that has refused ours.
-func (s *signers) concede(key string, ours, theirs []byte, by peer.ID) {
-	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	if v, ok := s.validators[ns].(conceding); ok {
-		v.Concede(ours, theirs, by)
-	}
-}
-
 // take counts a new record, or returns errQuota.
 func (s *signers) take(key string, value []byte) error {
 	id := s.of(key, value)

@@ -298,7 +298,6 @@ func (c *putOperation) put(ctx context.Context, p peer.ID) {
 	if c.v.local.validator.Validate(c.key, val) != nil {
 		return
 	}
-	c.v.local.signers.concede(c.key, c.val, val, p)
 	ours, err := c.v.local.better(c.key, c.val, val)
 	if err != nil {
 		return

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -41,52 +40,11 @@ func (newest) Select(_ string, vals [][]byte) (int, error) {
 	return at, nil
 }
 
-// decided is a Validator of numbers with a fixed order that it may be told.
-type decided struct {
-	newest
-	told chan string // what Concede was told; nil: it is told nothing
-	lost *atomic.Bool
-}
+// keeping is a Validator of numbers that keeps the one that is held.
+type keeping struct{ newest }
 
 // Replaces implements judging.
-func (d decided) Replaces([]byte, []byte) bool { return d.lost.Load() }
-
-func (d decided) Select(key string, vals [][]byte) (int, error) {
-	i, err := d.newest.Select(key, vals)
-	if d.lost.Load() { // the smallest is the best
-		i = len(vals) - 1 - i
-	}
-	return i, err
-}
-
-// Concede implements conceding.
-func (d decided) Concede(ours, theirs []byte, by peer.ID) {
-	d.told <- fmt.Sprintf("%s %s %v", ours, theirs, by)
-	d.lost.Store(true)
-}
-
-// What a peer holds that refuses a record is shown to the validator, which may learn from it that
-// the record has lost.
-func TestValuesConcede(t *testing.T) {
-	nets := mesh(t, 2)
-	const key = "/test/conceded"
-	mustPut(t, nets[1], key, "5", 1, 0)
-	drop(t, nets[0], key)
-	use := func(n *Net, d decided) {
-		n.values.local.validator = d
-		n.values.local.signers.validators = map[string]libp2p.Validator{"test": d}
-	}
-	d := decided{told: make(chan string, 1), lost: new(atomic.Bool)}
-	use(nets[0], d)
-	use(nets[1], decided{lost: new(atomic.Bool)})
-	mustPut(t, nets[0], key, "7", 0, 1)
-	if got, want := <-d.told, fmt.Sprintf("7 5 %v", nets[1].Host.ID()); got != want {
-		t.Errorf("the validator was told %q, want %q", got, want)
-	}
-	if held, err := nets[0].values.local.get(t.Context(), key); err != nil || string(held) != "5" {
-		t.Errorf("this peer holds %q, %v, want what has won, 5", held, err)
-	}
-}
+func (keeping) Replaces([]byte, []byte) bool { return false }
 
 // A record that no peer took, because all hold another one that is not better here, was refused.
 func TestValuesRefused(t *testing.T) {
@@ -95,8 +53,7 @@ func TestValuesRefused(t *testing.T) {
 	mustPut(t, nets[1], key, "5", 2, 0)
 	drop(t, nets[0], key)
 	for _, n := range nets[1:] {
-		n.values.local.signers.validators = map[string]libp2p.Validator{
-			"test": decided{lost: new(atomic.Bool)}}
+		n.values.local.signers.validators = map[string]libp2p.Validator{"test": keeping{}}
 	}
 	_, _, err := nets[0].Values().Put(t.Context(), key, []byte("7"))
 	var refused *record.RefusedError

@@ -252,56 +252,6 @@ func TestHolderThatForgot(t *testing.T) {
 	}
 }
 
-// Who has made a claim, and given the subnet away, may say for an hour that the claim has lost. A
-// lease that it then holds stands if it is better.
-func TestConcede(t *testing.T) {
-	t.Parallel()
-	claim := func(p someone, age time.Duration) Lease {
-		l := first(p)
-		l.Claimed = noon.Add(-age)
-		return l
-	}
-	of, to, other, owner := alice, bob, carol, folk[3]
-	given := func(age time.Duration, from, to someone) Lease {
-		return passedOn(t, claim(from, age), from, to)
-	}
-	const recent, old = 20 * time.Minute, 2 * time.Hour
-	if Better(given(recent, other, owner), given(recent, of, to)) < 0 {
-		of, to, other, owner = other, owner, of, to
-	}
-	mine, rival := given(recent, of, to), given(recent, other, owner)
-	aged := given(old, of, to)
-	for name, c := range map[string]struct {
-		known, l Lease
-		by       someone
-		want     bool
-	}{
-		"the claimant":            {mine, rival, of, true},
-		"another peer":            {mine, rival, folk[4], false},
-		"the rival's claimant":    {mine, rival, other, false},
-		"the owner of the rival":  {mine, rival, owner, false},
-		"a claim of long ago":     {aged, rival, of, false},
-		"a worse lease":           {rival, mine, other, false},
-		"the owner of the claim":  {claim(of, recent), rival, of, false},
-		"a lease of another unit": {mine, elsewhere(rival), of, false},
-	} {
-		j := view(c.known, time.Hour, false, false)
-		j.Concede(c.known, c.l, c.by.id)
-		if got := j.Replaces(c.known, c.l); got != c.want {
-			t.Errorf("%s concedes: Replaces() = %v, want %v", name, got, c.want)
-		}
-		if c.want && j.Replaces(c.l, c.known) {
-			t.Errorf("%s concedes: each replaces the other", name)
-		}
-	}
-}
-
-// elsewhere returns l of another subnet.
-func elsewhere(l Lease) Lease {
-	l.Subnet = store.SubnetOf(netip.MustParseAddr("198.51.100.1"))
-	return l
-}
-
 // A claim that is seen again is not young for longer than clocks may differ, after as many others
 // as make a Judge forget it.
 func TestForgottenClaimIsNotYoung(t *testing.T) {

@@ -206,4 +206,5 @@ type contacts struct {
 
 func (c *contacts) Silent(peer.ID, time.Time, time.Time) bool { return c.silent }
 func (c *contacts) Apart(peer.ID, time.Time) bool             { return c.apart }
+func (c *contacts) Joined(_, _ peer.ID) bool                  { return false }
 func (c *contacts) Nearest(netip.Prefix) []peer.ID            { return slices.Clone(c.nearest) }

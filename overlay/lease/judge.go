@@ -25,10 +25,6 @@ const (
 	sameTime = time.Second
 	// maxSeen is how many steps a Judge remembers.
 	maxSeen = 1 << 15
-	// concedeFor is how long after a claim the peer that has made it, and has given the subnet
-	// away, may say that the claim has lost.
-	concedeFor  = time.Hour
-	maxConceded = 1 << 12 // claims that a Judge remembers
 )
 
 // A Judge decides which of two leases of a subnet stands, by what they prove and by what one
@@ -41,18 +37,18 @@ const (
 //   - it proves that it descends from it, and for each step that was taken because an owner was
 //     silent, this peer knows of the silence; or
 //   - both are successors of the same lease, or claims, and the peers that made them may not have
-//     known of each other: then Better decides, but of claims first their receipts do. That is so
-//     if the known one has just been seen first, came to be known while this peer did not hear the
-//     owner of the other one, or descends from a claim that its claimant has given up (Concede).
+//     known of each other: then Better decides, but of claims first their receipts do, and then
+//     whether one is by a peer that joined while who made the other one was away. That is so if the
+//     known one has just been seen first, or came to be known while this peer did not hear the
+//     owner of the other one, or those who signed its receipts.
 //
 // All else is what a stranger could write as well.
 type Judge struct {
 	clock    clock.Clock
 	contacts Contacts
 
-	mu       sync.Mutex
-	seen     *lru.Simple[Digest, time.Time] // when a step was first seen
-	conceded *lru.Simple[Digest, struct{}]  // claims to which others were given up
+	mu   sync.Mutex
+	seen *lru.Simple[Digest, time.Time] // when a step was first seen
 }
 
 // Contacts is what a Judge has to know about other peers. The methods answer from memory and may
@@ -64,6 +60,9 @@ type Contacts interface {
 	// Apart reports whether another peer, which this one knew before, may not have known what
 	// came to be known here at a time.
 	Apart(p peer.ID, at time.Time) bool
+	// Joined reports whether a peer, which may be this one, joined while another one was away, as
+	// far as this peer knows. The other one then takes it for a stranger.
+	Joined(p, while peer.ID) bool
 	// Nearest returns the members nearest to the key of the lease of a subnet, this peer
 	// included, of those that it has known for so long that none was made for an attack on a new
 	// claim. It returns none where members do not know all others. The caller may change it.
@@ -74,8 +73,7 @@ type Contacts interface {
 // and none was ever apart.
 func NewJudge(c clock.Clock, contacts Contacts) *Judge {
 	return &Judge{clock: c, contacts: contacts,
-		seen:     lru.NewSimple[Digest, time.Time](maxSeen, nil),
-		conceded: lru.NewSimple[Digest, struct{}](maxConceded, nil)}
+		seen: lru.NewSimple[Digest, time.Time](maxSeen, nil)}
 }
 
 // See records that the steps of l were known at a time, if they were not known before.
@@ -91,30 +89,6 @@ func (j *Judge) See(l Lease, at time.Time) {
 			j.seen.Add(d, at)
 		}
 	}
-}
-
-// Concede tells the Judge that a peer holds l instead of the known lease. If that descends from a
-// recent claim of the peer, and l from another one, the peer says that its own claim has lost. Who
-// has just joined, and was given the subnet by it, does not know which peers were there before.
-func (j *Judge) Concede(known, l Lease, by peer.ID) {
-	if j == nil || known.Network != l.Network || known.Subnet != l.Subnet {
-		return
-	}
-	mine, other, ok := fork(known, l)
-	if !ok || mine.Owner != by || by == known.Owner ||
-		j.clock.Now().Sub(mine.Claimed) > concedeFor { // always, if it is no claim
-		return
-	}
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.conceded.Add(other.digest(l.Network, l.Subnet), struct{}{})
-}
-
-// concededTo reports whether another claim was given up to a step of l.
-func (j *Judge) concededTo(l Lease, k Link) bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.conceded.Contains(k.digest(l.Network, l.Subnet))
 }
 
 // since returns when a step of l was first seen; the zero time if that is not known.
@@ -160,7 +134,8 @@ func (j *Judge) Replaces(known, l Lease) bool {
 	case claimedAtOnce:
 		return cmp.Or(j.rank(l, true)-j.rank(known, true), Better(l, known)) > 0
 	case claimedApart:
-		return cmp.Or(j.rank(l, false)-j.rank(known, false), Better(l, known)) > 0
+		return cmp.Or(j.rank(l, false)-j.rank(known, false), j.joined(known, l),
+			Better(l, known)) > 0
 	case followedAtOnce:
 		return Better(l, known) > 0
 	}
@@ -216,9 +191,6 @@ func (j *Judge) contested(known, l Lease) contest {
 	if !ok {
 		return notContested
 	}
-	if j.concededTo(l, other) {
-		return claimedApart
-	}
 	now, since := j.clock.Now(), j.sinceSigned(known, mine)
 	limit, why := youngStep, followedAtOnce
 	if mine.Epoch == 1 {
@@ -230,13 +202,42 @@ func (j *Judge) contested(known, l Lease) contest {
 		}
 		return why
 	}
-	if j.contacts == nil || since.IsZero() || !j.contacts.Apart(other.Owner, since) {
+	if j.contacts == nil || since.IsZero() ||
+		!j.contacts.Apart(other.Owner, since) && !j.vouched(l, since) {
 		return notContested
 	}
 	if mine.Epoch == 1 {
 		return claimedApart
 	}
 	return followedAtOnce
+}
+
+// vouched reports whether the claim of l has enough receipts of peers that were apart at a time.
+// They knew the claimant, who may be a stranger here.
+func (j *Judge) vouched(l Lease, at time.Time) bool {
+	n := 0
+	for _, p := range l.signers() {
+		if j.contacts.Apart(p, at) {
+			n++
+		}
+	}
+	return n >= minReceipts
+}
+
+// joined orders two leases of different claims without receipts: the one is better of which the
+// claimant was away when that of the other one joined. There the latter is a stranger, of which no
+// claim can stand.
+func (j *Judge) joined(known, l Lease) int {
+	mine, other, ok := fork(known, l)
+	switch {
+	case !ok || j.contacts == nil || j.rank(known, false) > 0:
+		return 0
+	case j.contacts.Joined(mine.Owner, other.Owner):
+		return 1
+	case j.contacts.Joined(other.Owner, mine.Owner):
+		return -1
+	}
+	return 0
 }
 
 // most reports whether of the old members nearest to the key of l, without its owner, at least two

@@ -116,18 +116,6 @@ func (v Validator) Replaces(held, value []byte) bool {
 	return err != nil || v.Judge.Replaces(known, l)
 }
 
-// Concede tells the Judge that a peer holds another valid lease instead of one of this peer.
-func (v Validator) Concede(ours, theirs []byte, by peer.ID) {
-	t := typeFor(v.Network, nil, v.Clock)
-	known, err := t.Open(ours)
-	if err != nil {
-		return
-	}
-	if l, err := t.Open(theirs); err == nil {
-		v.Judge.Concede(known, l, by)
-	}
-}
-
 // Signer returns who has signed a valid lease.
 func (v Validator) Signer(value []byte) (peer.ID, error) {
 	s, err := split(value)

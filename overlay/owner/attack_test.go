@@ -139,6 +139,7 @@ func busy(leases *lease.Config) {
 type hearing struct{}
 
 func (hearing) Silent(peer.ID, time.Time, time.Time) bool { return false }
+func (hearing) Joined(_, _ peer.ID) bool                  { return false }
 func (hearing) Apart(peer.ID, time.Time) bool             { return false }
 func (hearing) Nearest(netip.Prefix) []peer.ID            { return nil }
 

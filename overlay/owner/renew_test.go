@@ -32,6 +32,7 @@ func (r *refusing) Put(ctx context.Context, key string, val []byte) (int, int, e
 type elders []peer.ID
 
 func (elders) Silent(peer.ID, time.Time, time.Time) bool { return false }
+func (elders) Joined(_, _ peer.ID) bool                  { return false }
 func (elders) Apart(peer.ID, time.Time) bool             { return false }
 func (e elders) Nearest(netip.Prefix) []peer.ID          { return e }
 

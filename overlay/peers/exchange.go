@@ -20,8 +20,10 @@ import (
 // rarely includes a delay by a busy processor.
 const pingRounds = 3
 
-// maxMessage is the maximum size of a message in bytes: maxFirstSync beacons and a digest.
-const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + maxSealed + 1024
+// maxMessage is the maximum size of a message in bytes: maxFirstSync beacons, a digest, and
+// maxAbsent names.
+const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + 64*maxAbsent +
+	maxSealed + 1024
 
 // hello opens a stream.
 type hello struct {
@@ -30,6 +32,7 @@ type hello struct {
 	Sync *syncRequest `cbor:"2,keyasint,omitempty"`
 	// Probe, if not nil, asks for a probeReply and nothing else.
 	Probe *probeRequest `cbor:"3,keyasint,omitempty"`
+	Joins bool          `cbor:"4,keyasint,omitempty"` // the sender asks which members are away
 }
 
 // welcome is the reply to hello.
@@ -38,6 +41,8 @@ type welcome struct {
 	Sync     *syncRequest    `cbor:"2,keyasint,omitempty"`
 	Others   []RelayedBeacon `cbor:"3,keyasint,omitempty"` // beacons that the other side lacks
 	Suspects []suspicion     `cbor:"4,keyasint,omitempty"` // peers that the sender suspects
+	Joins    bool            `cbor:"5,keyasint,omitempty"`
+	Absent   []absent        `cbor:"6,keyasint,omitempty"` // if hello asks for it
 }
 
 // ping asks for a pong.
@@ -69,6 +74,7 @@ type done struct {
 	At       coords.Coordinate `cbor:"1,keyasint"`
 	Others   []RelayedBeacon   `cbor:"2,keyasint,omitempty"`
 	Suspects []suspicion       `cbor:"3,keyasint,omitempty"`
+	Absent   []absent          `cbor:"4,keyasint,omitempty"` // if welcome asks for it
 }
 
 // helloRate limits the exchanges and the pushes that a peer begins. An honest peer begins one or
@@ -82,6 +88,7 @@ type exchanger struct {
 	states  *peerStates
 	intake  *intake
 	checker *checker
+	joining *newcomers
 
 	measured   func(Exchange) // nil: none
 	monitored  host.Host      // Config.Host, monitored by the Service
@@ -101,7 +108,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	}
 	defer func() { c.End(err) }()
 
-	first := hello{Beacon: x.self.sealed()}
+	first := hello{Beacon: x.self.sealed(), Joins: x.joining.joins()}
 	if most > 0 {
 		w := x.dir.syncRequest(x.self.coordinate(), most)
 		first.Sync = &w
@@ -114,6 +121,9 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 		return err
 	}
 	last := done{Suspects: x.dir.suspicions()}
+	if reply.Joins {
+		last.Absent = x.joining.absentFor(p)
+	}
 	if most > 0 && reply.Sync != nil {
 		if last.Others, err = x.beaconsFor(*reply.Sync, reply.Beacon); err != nil {
 			return err
@@ -131,7 +141,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	}
 	seen.Peer = p
 	if err := x.finishExchange(seen, reply.Beacon,
-		thirdPeers{reply.Others, reply.Suspects}); err != nil {
+		thirdPeers{reply.Others, reply.Suspects, reply.Absent}); err != nil {
 		return err
 	}
 	if most > 0 {
@@ -195,7 +205,10 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	if !x.hellos.Allow(helloRate, c.Peer(), time.Now()) {
 		return fmt.Errorf("peers: too many exchanges of %s", c.Peer())
 	}
-	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions()}
+	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions(), Joins: x.joining.joins()}
+	if first.Joins {
+		reply.Absent = x.joining.absentFor(c.Peer())
+	}
 	if first.Sync != nil {
 		var err error
 		if reply.Others, err = x.beaconsFor(*first.Sync, first.Beacon); err != nil {
@@ -218,7 +231,7 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	seen.At = last.At
 	if err := x.finishExchange(seen, first.Beacon,
-		thirdPeers{last.Others, last.Suspects}); err != nil {
+		thirdPeers{last.Others, last.Suspects, last.Absent}); err != nil {
 		return err
 	}
 	if first.Sync != nil {
@@ -254,14 +267,17 @@ func answerPings(c *wire.Conn, at func() coords.Coordinate) (Exchange, error) {
 type thirdPeers struct {
 	beacons  []RelayedBeacon
 	suspects []suspicion
+	absent   []absent
 }
 
 // finishExchange stores the results of an exchange. An error means that the other peer misbehaved.
 func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeers) error {
 	p := seen.Peer
-	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions {
-		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
-			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
+	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions ||
+		len(third.absent) > maxAbsent {
+		return fmt.Errorf("%w: %d beacons, %d suspicions and %d absent peers, want at most %d, %d "+
+			"and %d", ErrBeacon, len(third.beacons), len(third.suspects), len(third.absent),
+			maxFirstSync, maxSuspicions, maxAbsent)
 	}
 	if err := seen.At.Validate(x.dims); err != nil {
 		return fmt.Errorf("peers: coordinate of %s: %w", p, err)
@@ -280,6 +296,7 @@ func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeer
 		}
 	}
 	x.checker.receiveSuspicions(third.suspects)
+	x.joining.told(p, third.absent)
 	return nil
 }
 

@@ -45,6 +45,7 @@ const (
 
 // life is what is known about the liveness of a peer. It outlives the peer's beacon.
 type life struct {
+	first     time.Time     // first sign of life
 	heard     time.Time     // last sign of life
 	interval  time.Duration // of its newest beacon
 	missed    time.Time     // when the last probe began that it did not answer
@@ -129,7 +130,7 @@ func (d *Directory) hear(p peer.ID, at, now time.Time) *life {
 		return &life{}
 	case l == nil:
 		d.forgetOne()
-		l = &life{came: at, noted: now}
+		l = &life{first: at, came: at, noted: now}
 		d.lives[p] = l
 	case !at.After(l.heard):
 		return l

@@ -75,3 +75,24 @@ func TestRejoinByStalePeers(t *testing.T) {
 			complete(members)()
 	})
 }
+
+// A peer that starts while a member is away is told of it by those that it meets.
+func TestToldWhoIsAway(t *testing.T) {
+	t.Parallel()
+	first, _ := start(t, 1, testNetwork, options{})
+	second, _ := start(t, 2, testNetwork, options{boot: first})
+	away, stop := start(t, 3, testNetwork, options{boot: first})
+	members := []*member{first, second, away}
+	eventually(t, patience, "the network is complete", complete(members))
+	stop()
+	eventually(t, time.Minute, "the stopped peer is not alive",
+		all(members[:2], func(m *member) bool { return m.peers.Directory().Len() == 1 }))
+	if gone, _ := second.peers.Absent(away.net.Self()); gone {
+		t.Error("who was there before was told")
+	}
+	joined, _ := start(t, 4, testNetwork, options{boot: first})
+	eventually(t, patience, "the new peer knows who is away", func() bool {
+		gone, _ := joined.peers.Absent(away.net.Self())
+		return gone
+	})
+}

@@ -37,6 +37,7 @@ const maxSaved = 256
 //	states     the state of measuring, dialing and checking each other peer
 //	intake     beacons of other peers
 //	checker    checks whether a peer is reachable
+//	newcomers  who joined while others were away
 //	exchanger  exchanges and heartbeats
 //	publisher  when a beacon is due, and who gets it at once
 //	scheduler  what is due with which peer
@@ -46,6 +47,7 @@ type Service struct {
 	*env
 	*intake
 	*exchanger
+	*newcomers
 	self      *self
 	states    *peerStates
 	checker   *checker
@@ -80,8 +82,9 @@ func assemble(cfg *Config, me *self) *Service {
 	s.intake = &intake{env: e, states: s.states}
 	s.checker = &checker{env: e, self: me, states: s.states, intake: s.intake,
 		checks: make(semaphore, maxChecks), indirect: make(semaphore, maxIndirect)}
+	s.newcomers = newNewcomers(e.dir)
 	s.exchanger = &exchanger{env: e, self: me, states: s.states, intake: s.intake,
-		checker: s.checker, monitored: MonitorHost(cfg.Host, s)}
+		checker: s.checker, joining: s.newcomers, monitored: MonitorHost(cfg.Host, s)}
 	s.publisher = &publisher{env: e, self: me, states: s.states, exchanger: s.exchanger,
 		pushes: make(semaphore, maxPush), early: rate.NewLimiter(0, earlyBurst)}
 	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
