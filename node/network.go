@@ -62,10 +62,14 @@ func (n networkNode) MayFetch(addr netip.Addr) bool {
 	return n.manager.MayFetch(store.SubnetOf(addr))
 }
 
-// Reserve takes the clocks of the frontier, so that a check is as polite as a request.
-func (n networkNode) Reserve(addr netip.Addr) (end func(sent bool), ok bool) {
+// Reserve takes the clocks of the frontier, so that a check is as polite as a request, or at least
+// requests wait for it.
+func (n networkNode) Reserve(addr netip.Addr, always bool) (end func(sent bool), ok bool) {
 	r, err := n.frontier.ReserveAddr(context.Background(), addr, time.Now())
-	if err != nil {
+	switch {
+	case err != nil && always:
+		r = n.frontier.TakeAddr(addr)
+	case err != nil:
 		return nil, false
 	}
 	return func(sent bool) {

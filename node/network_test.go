@@ -311,11 +311,18 @@ func TestCheckLeavesServersOfOthersAlone(t *testing.T) {
 	if !(networkNode{n}).MayFetch(addr) {
 		t.Fatal("may not fetch from a server of its own subnet")
 	}
-	end, ok := networkNode{n}.Reserve(addr)
+	end, ok := networkNode{n}.Reserve(addr, false)
 	if !ok {
 		t.Fatal("did not reserve a server of its own subnet")
 	}
-	end(false)
+	end(true)
+	if _, ok := (networkNode{n}).Reserve(addr, false); ok {
+		t.Error("reserved again at once")
+	}
+	if end, ok = (networkNode{n}).Reserve(addr, true); !ok {
+		t.Fatal("did not reserve always")
+	}
+	end(true)
 }
 
 // Without the quorum lease a check connects to no server: the subnet may be another peer's by now.

@@ -220,12 +220,27 @@ func (f *Frontier) tryReserve(
 		}
 		return now, f.freed
 	}
-	f.enterLocked(p, now)
+	f.takeLocked(host, addr, now)
+	return time.Time{}, nil
+}
+
+// TakeAddr is ReserveAddr for a connection that is made whatever the clocks say. What comes after it
+// respects it.
+func (f *Frontier) TakeAddr(addr netip.Addr) *Reservation {
+	r := &Reservation{f: f, host: addr.String(), addr: addr.Unmap()}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.takeLocked(r.host, r.addr, time.Now())
+	return r
+}
+
+// takeLocked takes the clocks for a request that a Reservation ends.
+func (f *Frontier) takeLocked(host string, addr netip.Addr, now time.Time) {
+	f.enterLocked(store.SubnetOf(addr), now)
 	f.addrs.at(addr, now).active++
 	f.names.at(host, now).active++
 	f.reserveLocked(host, 1)
 	f.reheapAtLocked(addr)
-	return time.Time{}, nil
 }
 
 // reserveLocked adds n to the reservations of a host, if it is in the frontier. Its queue may be at
@@ -262,8 +277,8 @@ func (f *Frontier) endReservation(r *Reservation, sent bool, gap, hostWait time.
 	addr.active--
 	name.active--
 	if sent {
-		addr.nextAt = now.Add(gap)
-		name.nextAt = now.Add(max(gap, hostWait))
+		addr.nextAt = later(addr.nextAt, now.Add(gap))
+		name.nextAt = later(name.nextAt, now.Add(max(gap, hostWait)))
 	}
 	if h := f.hosts[r.host]; h != nil {
 		h.nextAt = later(h.nextAt, name.nextAt)

@@ -53,6 +53,25 @@ func TestReserve(t *testing.T) {
 	})
 }
 
+// TestTakeAddr verifies that a connection that does not wait for the clocks moves them: what comes
+// after it waits as long as after a request, or longer if it had to.
+func TestTakeAddr(t *testing.T) {
+	bubble(t, func(_ *testing.T, w world) {
+		w.add("a", addr(1, 1), 3)
+		j := w.want("a", 0)
+		r := w.TakeAddr(addr(1, 1)) // beside a request
+		w.finish(j)
+		w.none(time.Minute)
+		r.Release(0, 0)
+		w.finish(w.want("a", gap))
+		w.reserve("b", addr(2, 1), 0).Release(5*gap, 0)
+		w.TakeAddr(addr(2, 1)).Release(0, 0) // in the pause after one
+		w.reserve("b", addr(2, 1), 5*gap).Cancel()
+		w.TakeAddr(addr(3, 1)).Cancel()
+		w.reserve("b", addr(3, 1), 0).Cancel()
+	})
+}
+
 // TestReserveElsewhere verifies that a host gets one request at a time although a reservation is
 // for another address of it, and that the wait that it then asks for is not shortened.
 func TestReserveElsewhere(t *testing.T) {

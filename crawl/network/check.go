@@ -108,14 +108,12 @@ func (m *Monitor) ask(
 func (m *Monitor) askServer(
 	ctx context.Context, addr netip.Addr, at []netip.AddrPort, always bool,
 ) Evidence {
-	end, ok := m.cfg.Node.Reserve(addr)
-	if !ok && !always {
+	end, ok := m.cfg.Node.Reserve(addr, always)
+	if !ok {
 		return NotAsked
 	}
 	e := connectAny(ctx, m.cfg.Connect, at, RemoteAnswer)
-	if ok {
-		end(e == RemoteAnswer || errors.Is(ctx.Err(), context.Canceled))
-	}
+	end(e == RemoteAnswer || errors.Is(ctx.Err(), context.Canceled))
 	return e
 }
 

@@ -43,8 +43,13 @@ func TestChecksArePolite(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w, _ := start(t)
 			w.want(10*time.Second, network.Online)
-			if dials, _, _ := w.counts(); dials == 0 || dials > 2*2 {
+			dials, sent, taken := w.counts()
+			if dials == 0 || dials > 2*2 {
 				t.Errorf("%d connections, want some at two ports of two servers", dials)
+			}
+			if sent == 0 || taken != 0 {
+				t.Errorf("clocks of %d servers moved and of %d still taken, want some and none",
+					sent, taken)
 			}
 		})
 	})

@@ -63,9 +63,9 @@ type Node interface {
 	// MayFetch reports whether this peer may fetch from a web server for itself now. A check leaves
 	// the other servers alone: another peer may be fetching from them.
 	MayFetch(addr netip.Addr) bool
-	// Reserve takes the clocks of a web server for a connection, if politeness allows one now.
-	// The caller then calls end, with whether the server may have noticed the connection.
-	Reserve(addr netip.Addr) (end func(sent bool), ok bool)
+	// Reserve takes the clocks of a web server for a connection, if politeness allows one now, or
+	// always. The caller then calls end, with whether the server may have noticed the connection.
+	Reserve(addr netip.Addr, always bool) (end func(sent bool), ok bool)
 	// Heard returns when another peer was last heard; the zero time: never.
 	Heard() time.Time
 	// Changed is called by Run after each change between online and offline. The next check waits

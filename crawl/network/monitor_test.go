@@ -99,10 +99,10 @@ func (w *world) Waiting() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.wait
 
 func (w *world) MayFetch(netip.Addr) bool { w.mu.Lock(); defer w.mu.Unlock(); return !w.foreign }
 
-func (w *world) Reserve(netip.Addr) (end func(sent bool), ok bool) {
+func (w *world) Reserve(_ netip.Addr, always bool) (end func(sent bool), ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.resting {
+	if w.resting && !always {
 		return nil, false
 	}
 	w.taken++
