@@ -274,13 +274,22 @@ func TestWebConns(t *testing.T) {
 	}
 	defer silent.Close()
 	var at []netip.AddrPort
-	w := newWebConns(new(net.Dialer).DialContext, func(a netip.AddrPort) { at = append(at, a) })
+	woke := false
+	w := newWebConns(new(net.Dialer).DialContext, func(a netip.AddrPort) { at = append(at, a) },
+		func() bool { return woke })
 	c, err := w.DialContext(t.Context(), "tcp", silent.Addr().String())
 	if err != nil || len(at) != 1 || at[0].String() != silent.Addr().String() {
 		t.Fatalf("DialContext() = %v; connected to %v", err, at)
 	}
 	if _, ok := c.(syscall.Conn); !ok {
 		t.Error("the socket is hidden")
+	}
+	if n, err := c.Write([]byte{1}); n != 1 || err != nil {
+		t.Errorf("Write() = %d, %v", n, err)
+	}
+	woke = true
+	if n, err := c.Write([]byte{1}); n != 0 || !errors.Is(err, errWoke) {
+		t.Errorf("Write() = %d, %v after a sleep, want errWoke", n, err)
 	}
 	done := make(chan error, 1)
 	go func() {

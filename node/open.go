@@ -166,7 +166,8 @@ func (n *Node) openWeb() (err error) {
 	if fc.Dial == nil {
 		fc.Dial = traffic.Dialer{Limiter: n.traffic, Class: traffic.Crawl}.DialContext
 	}
-	n.webConns = newWebConns(fc.Dial, func(a netip.AddrPort) { n.network.Connected(a) })
+	n.webConns = newWebConns(fc.Dial, func(a netip.AddrPort) { n.network.Connected(a) },
+		func() bool { return n.manager.Woke(time.Now()) })
 	fc.Dial = n.webConns.DialContext
 	if n.fetcher, err = fetch.New(fc); err != nil {
 		return err

@@ -157,6 +157,17 @@ func (w *presence) AwakeSince(now time.Time) time.Time {
 	return clock.Later(w.started, s.woke)
 }
 
+// wakingFor is how long after a sleep requests that were decided before it may still be sent.
+const wakingFor = time.Second
+
+// Woke reports whether this process was stopped, or its machine slept, until just now.
+func (w *presence) Woke(now time.Time) bool {
+	s := &w.sleeps
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slept(now) || now.Sub(s.woke) < wakingFor
+}
+
 // lost takes in that this peer does not act as an owner since then.
 func (w *presence) lost(since time.Time) {
 	w.absences.lostAt = since

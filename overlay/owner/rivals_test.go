@@ -218,7 +218,13 @@ func TestAsleep(t *testing.T) {
 		if got := m.AwakeSince(now); !got.Equal(awake) {
 			t.Errorf("%s: awake since %v before that is noticed, want %v", name, got, awake)
 		}
+		if m.Woke(now) != c.idle {
+			t.Errorf("%s: woke is %v before that is noticed", name, !c.idle)
+		}
 		m.presence.observePresence(now)
+		if m.Woke(now.Add(wakingFor-1)) != c.idle || m.Woke(now.Add(wakingFor)) {
+			t.Errorf("%s: it woke, or not, or for too long", name)
+		}
 		if got := m.Inactive(now.Add(-c.pause+time.Second), now.Add(-time.Second)); got != c.idle {
 			t.Errorf("%s: inactive is %v", name, got)
 		}
