@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limitUnacked has the kernel reset a connection when data was not acknowledged for a time (RFC 5482).
-// Without that it repeats a request minutes later, also if that is given up.
+// limitUnacked has the kernel reset a connection when data was not acknowledged for a time (RFC
+// 5482). Without that it repeats a request minutes later, also if that is given up.
 func limitUnacked(c syscall.Conn, most time.Duration) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

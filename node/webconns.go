@@ -11,11 +11,11 @@ import (
 	"peerd/overlay/owner"
 )
 
-// webConns are the open connections to web servers. A request must not reach its server when another
-// peer may have taken the subnet over. TCP repeats what was lost, after up to twice the length of the
-// outage; so a connection is reset when data was not acknowledged for maxUnacked, and all are after
-// an outage. And a process that was stopped goes on where it was; so it sends nothing when it has
-// just woken up. The methods of webConns are safe for concurrent use.
+// webConns are the open connections to web servers. A request must not reach its server when
+// another peer may have taken the subnet over. TCP repeats what was lost, after up to twice the
+// length of the outage; so a connection is reset when data was not acknowledged for maxUnacked, and
+// all are after an outage. And a process that was stopped goes on where it was; so it sends nothing
+// when it has just woken up. The methods of webConns are safe for concurrent use.
 type webConns struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// connected is called after each successful connection.

@@ -224,8 +224,8 @@ func (f *Frontier) tryReserve(
 	return time.Time{}, nil
 }
 
-// TakeAddr is ReserveAddr for a connection that is made whatever the clocks say. What comes after it
-// respects it.
+// TakeAddr is ReserveAddr for a connection that is made whatever the clocks say. What comes after
+// it respects it.
 func (f *Frontier) TakeAddr(addr netip.Addr) *Reservation {
 	r := &Reservation{f: f, host: addr.String(), addr: addr.Unmap()}
 	f.mu.Lock()

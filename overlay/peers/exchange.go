@@ -205,7 +205,8 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	if !x.hellos.Allow(helloRate, c.Peer(), time.Now()) {
 		return fmt.Errorf("peers: too many exchanges of %s", c.Peer())
 	}
-	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions(), Joins: x.joining.joins()}
+	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions(),
+		Joins: x.joining.joins()}
 	if first.Joins {
 		reply.Absent = x.joining.absentFor(c.Peer())
 	}
