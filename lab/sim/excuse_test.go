@@ -102,6 +102,10 @@ func TestExcuses(t *testing.T) {
 			[5]float64{9, 9.1, 93, 1, 2}, "", []Fault{fault(Loss, 60, 60, 1)}},
 		{"taken over without a fault", taken(60, 90, 3),
 			[5]float64{9, 9.1, 93, 1, 2}, "", nil},
+		{"handed over at once, then lost without a replica",
+			newPast().held(1, 1, 0, 11).held(2, 2, 11, 60).held(3, 3, 250, 300),
+			[5]float64{9, 9.1, 253, 1, 3}, "at no reachable replica, loss",
+			[]Fault{fault(Loss, 60, 60, 2)}},
 		{"handed over, then killed", taken(30, 31), [5]float64{9, 9.1, 93, 1, 2}, "",
 			[]Fault{fault(Loss, 60, 60, 1)}},
 

@@ -12,6 +12,7 @@ type knowledge struct {
 	s     Schedule
 	terms []*term // of the subnet
 
+	begin     time.Duration         // when the first owner had the page
 	since     time.Duration         // when the owner learned of the page
 	current   *term                 // the term of the current owner
 	owner     bool                  // the owner knows, or knew before it lost its disk
@@ -34,7 +35,8 @@ func (k *knowledge) replicaKnows(n int) bool { return k.reachable[n] >= unsynced
 func (w *world) knowledgeLost(
 	s Schedule, subnet string, at, until time.Duration, by int, moved bool,
 ) string {
-	k := knowledge{s: s, since: at, owner: true, reachable: map[int]time.Duration{}}
+	k := knowledge{s: s, begin: at + inFlightTime, since: at, owner: true,
+		reachable: map[int]time.Duration{}}
 	for _, t := range w.terms[subnet] {
 		if !slices.ContainsFunc(s.Faults, func(f Fault) bool {
 			return f.splits(t.peer, by) && f.At <= t.from && until <= f.At+f.For
@@ -42,7 +44,7 @@ func (w *world) knowledgeLost(
 			k.terms = append(k.terms, t)
 		}
 	}
-	k.current = latest(k.terms, at+inFlightTime)
+	k.current = latest(k.terms, k.begin)
 	if k.current == nil {
 		return ""
 	}
@@ -57,7 +59,7 @@ func (w *world) knowledgeLost(
 
 // step processes the state at time t, one poll interval after the last.
 func (k *knowledge) step(t time.Duration) {
-	if next := latest(k.terms, t); k.begins(next) {
+	if next := latest(k.terms, max(t, k.begin)); k.begins(next) {
 		k.changeOwner(next)
 	} else {
 		k.current = next
