@@ -40,7 +40,8 @@ func TestOptOut(t *testing.T) {
 	t.Cleanup(func() { site.Close() })
 	origin := "http://" + ln.Addr().String()
 
-	visit, err := net.Listen("tcp", "127.0.0.1:0")
+	// An address of its own: at 127.0.0.1 the port may be that of a connection by then.
+	visit, err := net.Listen("tcp", "127.0.77.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
