@@ -157,7 +157,8 @@ func (w *presence) AwakeSince(now time.Time) time.Time {
 	return clock.Later(w.started, s.woke)
 }
 
-// wakingFor is how long after a sleep requests that were decided before it may still be sent.
+// wakingFor is how long after a sleep Woke is true. By then everything that was interrupted has
+// gone on.
 const wakingFor = time.Second
 
 // Woke reports whether this process was stopped, or its machine slept, until just now.

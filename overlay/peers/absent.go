@@ -2,6 +2,7 @@ package peers
 
 import (
 	"cmp"
+	"fmt"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ const JoiningFor = time.Minute
 
 const (
 	maxAbsent  = 64 // absent peers in one message
+	maxName    = 64 // bytes of the ID of one; that of a member has 38
 	maxTellers = 64 // peers of which a peer that joins remembers what they told
 )
 
@@ -27,6 +29,21 @@ type absent struct {
 	Peer peer.ID `cbor:"1,keyasint"`
 	// Stranger reports that the peer that joins was first heard while the other one was away.
 	Stranger bool `cbor:"2,keyasint,omitempty"`
+}
+
+// checkAbsent returns an error that wraps ErrBeacon if there are more names than may be sent, or
+// longer ones.
+func checkAbsent(all []absent) error {
+	if len(all) > maxAbsent {
+		return fmt.Errorf("%w: %d absent peers, want at most %d", ErrBeacon, len(all), maxAbsent)
+	}
+	for _, a := range all {
+		if len(a.Peer) > maxName {
+			return fmt.Errorf("%w: the ID of an absent peer has %d bytes, want at most %d",
+				ErrBeacon, len(a.Peer), maxName)
+		}
+	}
+	return nil
 }
 
 // newcomers knows who joined while others were away, and what this peer was told when it joined

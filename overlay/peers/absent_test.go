@@ -1,7 +1,9 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,4 +98,25 @@ func TestAbsent(t *testing.T) {
 	d.now = d.now.Add(JoiningFor)
 	n.told("a", []absent{{Peer: "away"}})
 	check("after it joined", false, false)
+}
+
+// More names than may be told, or longer ones, are not kept.
+func TestAbsentLimits(t *testing.T) {
+	t.Parallel()
+	d := testDirectory("me", 10)
+	x := &exchanger{env: &env{dims: testDims}, joining: newNewcomers(d.Directory)}
+	for name, all := range map[string][]absent{
+		"too many": make([]absent, maxAbsent+1),
+		"too long": {{Peer: peer.ID(strings.Repeat("x", maxName+1))}},
+	} {
+		err := x.finishExchange(Exchange{Peer: "x", At: testBeacon("", 1, d.now).At}, nil,
+			thirdPeers{absent: all})
+		if !errors.Is(err, ErrBeacon) || len(x.joining.accounts) > 0 {
+			t.Errorf("%s: %v, %d accounts, want ErrBeacon and none", name, err,
+				len(x.joining.accounts))
+		}
+	}
+	if err := checkAbsent([]absent{{Peer: peer.ID(strings.Repeat("x", maxName))}}); err != nil {
+		t.Error(err)
+	}
 }

@@ -22,7 +22,7 @@ const pingRounds = 3
 
 // maxMessage is the maximum size of a message in bytes: maxFirstSync beacons, a digest, and
 // maxAbsent names.
-const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + 64*maxAbsent +
+const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + (maxName+8)*maxAbsent +
 	maxSealed + 1024
 
 // hello opens a stream.
@@ -274,11 +274,12 @@ type thirdPeers struct {
 // finishExchange stores the results of an exchange. An error means that the other peer misbehaved.
 func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeers) error {
 	p := seen.Peer
-	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions ||
-		len(third.absent) > maxAbsent {
-		return fmt.Errorf("%w: %d beacons, %d suspicions and %d absent peers, want at most %d, %d "+
-			"and %d", ErrBeacon, len(third.beacons), len(third.suspects), len(third.absent),
-			maxFirstSync, maxSuspicions, maxAbsent)
+	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions {
+		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
+			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
+	}
+	if err := checkAbsent(third.absent); err != nil {
+		return err
 	}
 	if err := seen.At.Validate(x.dims); err != nil {
 		return fmt.Errorf("peers: coordinate of %s: %w", p, err)
