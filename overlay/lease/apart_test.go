@@ -40,6 +40,7 @@ func TestJoinedWhileAway(t *testing.T) {
 		"the other one joined":       {mine, rival, rival.Owner, back, false},
 		"joined, and not apart":      {mine, rival, mine.Owner, none, false},
 		"joined, with receipts":      {signed(mine), rival, mine.Owner, back, false},
+		"joined, receipts of both":   {signed(mine), signed(rival), mine.Owner, back, false},
 		"a stranger":                 {rival, mine, "", none, false},
 		"a stranger with receipts":   {rival, signed(mine), "", nine, true},
 		"receipts of strangers":      {rival, signed(mine), "", nine[:minReceipts-1], false},
