@@ -65,7 +65,7 @@ func TestTakeAddr(t *testing.T) {
 		r.Release(0, 0)
 		w.finish(w.want("a", gap))
 		w.reserve("b", addr(2, 1), 0).Release(5*gap, 0)
-		w.TakeAddr(addr(2, 1)).Release(0, 0) // in the pause after one
+		w.TakeAddr(addr(2, 1)).Release(0, 0)       // in the pause after one
 		w.reserve("c", addr(2, 1), 5*gap).Cancel() // of another host
 		w.TakeAddr(addr(3, 1)).Cancel()
 		w.reserve("b", addr(3, 1), 0).Cancel()
