@@ -220,8 +220,9 @@ func TestDoubtedPeer(t *testing.T) {
 	}
 }
 
-// crawlTrees fetches the hosts with an owner that asks the peer for the first pages, and then
-// perhaps an honest one.
+// crawlTrees fetches the hosts with an owner that asks the peer for the first pages of the first
+// host, and then perhaps an honest one. Of one host no two pages are requested at once, so the peer
+// is not asked for more.
 func crawlTrees(r *rig, e *estimator, asks int, third bool) {
 	r.remote = func(ctx context.Context, peer string, q store.FetchRequest) (
 		store.FetchReport, error,
@@ -231,9 +232,10 @@ func crawlTrees(r *rig, e *estimator, asks int, third bool) {
 		}
 		return e.fetch(ctx, peer, q)
 	}
-	r.where = func(netip.Prefix) crawl.Dispatch {
+	first := store.SubnetOf(memoryAddr(0))
+	r.where = func(subnet netip.Prefix) crawl.Dispatch {
 		switch {
-		case len(e.requests()) < asks && !r.c.Doubts("other"):
+		case subnet == first && len(e.requests()) < asks && !r.c.Doubts("other"):
 			return crawl.Dispatch{Peer: "other"}
 		case third:
 			return crawl.Dispatch{Peer: "third"}
