@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
 
@@ -197,8 +198,13 @@ func TestJoin(t *testing.T) {
 		Issuer: &admission.Issuer{Rules: rulesOf(), Key: key, File: t.TempDir() + "/uses"},
 		Peers:  joinAddrs{bootstrapAddr(founder.Self(), founder.Host.Addrs()[0])},
 	}
-	served := door.Serve()
-	defer served.Close()
+	// The first peer that asks finds this one busy.
+	var served *wire.Server
+	founder.Strangers.SetStreamHandler(door.Protocol, func(s network.Stream) {
+		served = door.Serve()
+		_ = s.Conn().Close()
+	})
+	defer func() { served.Close() }()
 	invitation, err := admission.NewInvitation(key, admission.Invitation{Network: invited,
 		Uses: 1, Expires: time.Now().Add(time.Hour)})
 	if err != nil {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 
+	"peerd/internal/backoff"
 	"peerd/overlay/admission"
 )
 
@@ -38,14 +42,30 @@ func AskToJoin(
 			errs = append(errs, fmt.Errorf("overlay: %s is this peer itself", p.ID))
 			continue
 		}
-		try, cancel := context.WithTimeout(ctx, 4*dialTimeout)
-		answer, err := admission.Ask(try, h, peer.AddrInfo{ID: p.ID, Addrs: p.Addrs}, names.Join(),
-			invitation)
-		cancel()
+		answer, err := askPatiently(ctx, h, p, names.Join(), invitation)
 		if err == nil {
 			return answer, nil
 		}
 		errs = append(errs, err)
 	}
 	return answer, errors.Join(errs...)
+}
+
+// askTries is how often a peer is asked that is connected and does not answer.
+const askTries = 4
+
+// askPatiently asks a peer again if it broke off the conversation: it may be starting, or busy.
+func askPatiently(
+	ctx context.Context, h host.Host, p peer.AddrInfo, proto protocol.ID, invitation []byte,
+) (answer admission.Answer, err error) {
+	for n := range askTries {
+		try, cancel := context.WithTimeout(ctx, 4*dialTimeout)
+		answer, err = admission.Ask(try, h, p, proto, invitation)
+		cancel()
+		if !errors.Is(err, admission.ErrBrokenOff) || n == askTries-1 ||
+			backoff.Sleep(ctx, backoff.Double(time.Second/2, time.Minute, n)) != nil {
+			break
+		}
+	}
+	return answer, err
 }

@@ -116,8 +116,11 @@ func (d *Door) answer(p peer.ID, in ask) (answer, error) {
 	return out, nil
 }
 
+// ErrBrokenOff is returned if a peer was connected, but its answer did not arrive.
+var ErrBrokenOff = errors.New("admission: the conversation broke off")
+
 // Ask asks the peer p to let this one join. With a nil invitation it only asks for the profile.
-// The error matches ErrRefused if p refused.
+// The error matches ErrRefused if p refused. If it matches ErrBrokenOff, p may answer another time.
 func Ask(
 	ctx context.Context, h host.Host, p peer.AddrInfo, proto protocol.ID, invitation []byte,
 ) (Answer, error) {
@@ -126,7 +129,7 @@ func Ask(
 	}
 	c, err := wire.Dial(ctx, h, p.ID, wire.Limits{MaxMsg: maxAnswer, Timeout: joinTimeout}, proto)
 	if err != nil {
-		return Answer{}, fmt.Errorf("ask %s: %w", p.ID, err)
+		return Answer{}, fmt.Errorf("%w: ask %s: %w", ErrBrokenOff, p.ID, err)
 	}
 	defer c.Reset()
 	var out answer
@@ -135,7 +138,7 @@ func Ask(
 		err = c.Recv(&out)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("ask %s: %w", p.ID, err)
+		return Answer{}, fmt.Errorf("%w: ask %s: %w", ErrBrokenOff, p.ID, err)
 	}
 	return out.check()
 }
