@@ -44,12 +44,7 @@ func (w receiver) Accept(
 	if !ok {
 		return refuse("%v is not ours", r.Subnet)
 	}
-	w.mu.Lock()
-	busy := w.moves[r.Host] != nil || w.arriving[r.Host]
-	if !busy {
-		w.arriving[r.Host] = true
-	}
-	w.mu.Unlock()
+	busy := !w.arrive(r.Host)
 	leave = func() {
 		if !busy {
 			w.left(r.Host)
@@ -125,3 +120,70 @@ func (w receiver) Arrived(ctx context.Context, h store.Host, sealed []byte, at t
 }
 
 func (w receiver) Route(found []store.Pending) error { return w.cfg.Subnets.Route(found) }
+
+// AcceptFetched believes a peer that was apart, and owned the subnet of the host as well.
+func (w receiver) AcceptFetched(
+	from peer.ID, host string, lost []byte,
+) (leave func(), err error) {
+	if w.frontier == nil {
+		return nil, errors.New("hostmove: hosts are not accepted")
+	}
+	theirs, err := lease.OpenLease(lost)
+	if err != nil {
+		return nil, err
+	}
+	leaveSubnet, ok := w.cfg.Subnets.Enter(theirs.Subnet)
+	if !ok {
+		return nil, fmt.Errorf("hostmove: %v is not ours", theirs.Subnet)
+	}
+	sealed, _ := w.cfg.Subnets.Lease(theirs.Subnet)
+	ours, err := lease.OpenLease(sealed)
+	switch p, _, here := w.frontier.HostAddr(host); {
+	case err != nil:
+	case !here || p != theirs.Subnet:
+		err = fmt.Errorf("hostmove: %s is not here in %v", host, theirs.Subnet)
+	case theirs.Owner != from || !w.cfg.Leases.ActedApart(ours, theirs):
+		err = fmt.Errorf("hostmove: %v is not known to have owned %v", from, theirs.Subnet)
+	case !w.arrive(host):
+		err = fmt.Errorf("hostmove: %s is in transit", host)
+	}
+	if err != nil {
+		leaveSubnet()
+		return nil, err
+	}
+	return func() {
+		w.left(host)
+		leaveSubnet()
+	}, nil
+}
+
+// arrive notes that a host is on its way here, and returns false if it is on its way already.
+func (w receiver) arrive(host string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.moves[host] != nil || w.arriving[host] {
+		return false
+	}
+	w.arriving[host] = true
+	return true
+}
+
+// WithoutRequests takes the host out of the frontier while fn runs.
+func (w receiver) WithoutRequests(ctx context.Context, host string, fn func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, taskTimeout)
+	defer cancel()
+	at, err := w.frontier.EvictHost(ctx, host)
+	if err != nil {
+		return err
+	}
+	err = fn()
+	var h *store.Host
+	again := w.cfg.DB.View(func(tx *store.Tx) (err error) {
+		h, err = tx.Host(host)
+		return err
+	})
+	if again == nil {
+		w.frontier.AdoptHost(*h, at)
+	}
+	return errors.Join(err, again)
+}

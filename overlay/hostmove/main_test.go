@@ -58,6 +58,7 @@ type member struct {
 	f   *frontier
 
 	online func() bool // nil: always
+	apart  peer.ID     // was away when the known lease came to be
 
 	mu    sync.Mutex
 	names map[string][]netip.Addr
@@ -72,9 +73,11 @@ func join(
 	if db == nil {
 		db = overlaytest.Store(t, "")
 	}
+	m := &member{t: t, dht: dht, names: map[string][]netip.Addr{}}
 	values := dht.Peer()
 	lc := lease.DefaultConfig()
 	lc.Self, lc.Key, lc.Values, lc.Settle = me.id, me.key, values, 0
+	lc.Judge = lease.NewJudge(lc.Clock, contacts{m})
 	leases, err := lease.NewRegistry(lc)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +88,6 @@ func join(
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &member{t: t, dht: dht, names: map[string][]netip.Addr{}}
 	m.own = &subnets{leases: leases, sealed: map[netip.Prefix][]byte{},
 		inside: map[netip.Prefix]int{}}
 	m.f = &frontier{hosts: map[string]store.Host{}, held: map[string]time.Time{}}
@@ -108,6 +110,14 @@ func join(
 	}
 	return m
 }
+
+// contacts is a lease.Contacts.
+type contacts struct{ m *member }
+
+func (c contacts) Silent(peer.ID, time.Time, time.Time) bool { return true }
+func (c contacts) Apart(p peer.ID, _ time.Time) bool         { return p == c.m.apart }
+func (c contacts) Joined(_, _ peer.ID) bool                  { return false }
+func (c contacts) Nearest(netip.Prefix) []peer.ID            { return nil }
 
 func (m *member) Check(netip.Addr) error { return nil }
 func (m *member) Online() bool           { return m.online == nil || m.online() }
@@ -398,3 +408,5 @@ type transferFunc func(ctx context.Context, to peer.ID, o hosttransfer.Offer) er
 func (c transferFunc) Transfer(ctx context.Context, to peer.ID, o hosttransfer.Offer) error {
 	return c(ctx, to, o)
 }
+
+func (transferFunc) TellFetched(context.Context, peer.ID, string, []byte) error { return nil }

@@ -70,6 +70,8 @@ type Frontier interface {
 // hosttransfer.Service and returns its errors.
 type Transferrer interface {
 	Transfer(ctx context.Context, to peer.ID, o hosttransfer.Offer) error
+	// TellFetched tells another peer what this one has fetched of a host under a lost lease.
+	TellFetched(ctx context.Context, to peer.ID, host string, lost []byte) error
 }
 
 var _ Transferrer = (*hosttransfer.Service)(nil)

@@ -19,6 +19,9 @@
 // N's disk: if O is lost on the way, N can continue the old home with the host in it. N refuses
 // a host that it has in another subnet of its own, or in a copy of another owner's.
 //
+// A peer that loses a subnet uses the same conversation to tell the new owner which pages it has
+// fetched, with an Offer of the lease that it has lost (TellFetched).
+//
 // The package may import store and its siblings home and wire. docs/protocol/hostmove.md
 // describes the protocol.
 package hosttransfer

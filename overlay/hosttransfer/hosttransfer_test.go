@@ -85,6 +85,16 @@ func (s *side) Route(found []store.Pending) error {
 	return nil
 }
 
+func (s *side) AcceptFetched(peer.ID, string, []byte) (leave func(), err error) {
+	if s.refuse != nil {
+		return nil, s.refuse
+	}
+	s.open.Add(1)
+	return func() { s.open.Add(-1) }, nil
+}
+
+func (s *side) WithoutRequests(_ context.Context, _ string, fn func() error) error { return fn() }
+
 var know = overlaytest.Introduce
 
 func url(i int) store.URL { return store.URL(fmt.Sprintf("http://%s/%d", name, i)) }

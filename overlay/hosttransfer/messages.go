@@ -14,6 +14,8 @@ import (
 var (
 	// ErrRefused is returned when the other peer does not take the host.
 	ErrRefused = errors.New("hosttransfer: refused")
+	// ErrBusy is an ErrRefused of a peer that takes other hosts now.
+	ErrBusy = fmt.Errorf("%w: %s", ErrRefused, whyBusy)
 	// errMessage is wrapped by what is said of a frame that no honest peer sends.
 	errMessage = errors.New("hosttransfer: bad message")
 )
@@ -28,7 +30,13 @@ type Offer struct {
 	Wait     time.Duration `cbor:"4,keyasint,omitempty"`
 	Day      int64         `cbor:"5,keyasint,omitempty"` // as in store.Host
 	DayCount int64         `cbor:"6,keyasint,omitempty"`
+	// Lost is a lease that the sender has lost to the receiver: only Host and what the sender has
+	// fetched of it under the lease follow. See TellFetched.
+	Lost []byte `cbor:"7,keyasint,omitempty"`
 }
+
+// whyBusy is the reason for which a peer refuses a host that it may take another time.
+const whyBusy = "busy"
 
 type outcome uint8
 
@@ -64,6 +72,7 @@ const (
 	// owner would find no replica for its subnet, and no successor. Bytes.
 	maxHistory = 4 << 10
 	maxURL     = 2048
+	maxHost    = 255 // bytes of a host name
 	maxWait    = time.Hour
 	maxReason  = 200
 	// maxChunks bounds a conversation: some hundred million URLs.
@@ -75,8 +84,11 @@ const MaxTime = 30 * time.Minute
 
 var limits = wire.Limits{MaxMsg: 4 << 20, Timeout: time.Minute}
 
-// check looks at an offer and returns the record in it.
+// check looks at an offer and returns the record in it, unless it is of fetched pages.
 func (o Offer) check() (home.Record, error) {
+	if o.Lost != nil && len(o.Host) <= maxHost {
+		return home.Record{}, nil
+	}
 	r, err := home.Open(o.Record)
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", errMessage, err)

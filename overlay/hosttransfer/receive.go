@@ -32,6 +32,12 @@ type Receiver interface {
 	Arrived(ctx context.Context, h store.Host, sealed []byte, at time.Time) error
 	// Route queues URLs of a host that is here.
 	Route(found []store.Pending) error
+	// AcceptFetched decides whether a peer is believed what it has fetched of a host of this peer's
+	// under a sealed lease that it has lost. Until leave is called the host stays where it is.
+	AcceptFetched(from peer.ID, host string, lost []byte) (leave func(), err error)
+	// WithoutRequests calls fn while no request to the host is under way, and returns its error. fn
+	// may change the queue of the host.
+	WithoutRequests(ctx context.Context, host string, fn func() error) error
 }
 
 // Merge says what is taken of a host that is here already.
@@ -103,24 +109,23 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&o); err != nil {
 		return err
 	}
-	refuse := func(err error) error {
-		return c.Send(reply{Outcome: outcomeRefused,
-			Why: err.Error()[:min(len(err.Error()), maxReason)]})
-	}
 	r, err := o.check()
 	if err != nil {
-		return refuse(err)
+		return refuse(c, err)
 	}
 	if !s.enter(o.Host, c.Peer()) {
-		return refuse(errors.New("busy"))
+		return refuse(c, errors.New(whyBusy))
 	}
 	defer s.exit(o.Host)
 	ctx, cancel := context.WithTimeout(ctx, MaxTime)
 	defer cancel()
 	defer context.AfterFunc(ctx, c.Reset)()
+	if o.Lost != nil {
+		return s.handleFetched(ctx, c, o)
+	}
 	done, merge, leave, err := s.Receiver.Accept(ctx, c.Peer(), r)
 	if err != nil {
-		return refuse(err)
+		return refuse(c, err)
 	}
 	defer leave()
 	if done {
@@ -128,7 +133,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	in := &intake{s: s, o: o, from: c.Peer(), subnet: r.Subnet, merge: merge}
 	if err := in.look(); errors.Is(err, errElsewhere) {
-		return refuse(err)
+		return refuse(c, err)
 	} else if err != nil {
 		return err
 	}
@@ -136,6 +141,12 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 		return errors.Join(err, in.undo())
 	}
 	return c.Send(reply{Outcome: outcomeDone})
+}
+
+// refuse answers that a host is not taken, and why.
+func refuse(c *wire.Conn, err error) error {
+	return c.Send(reply{Outcome: outcomeRefused,
+		Why: err.Error()[:min(len(err.Error()), maxReason)]})
 }
 
 // enter takes a place for a host that a peer sends, if there is one.

@@ -15,7 +15,14 @@ import (
 // returns nil the other peer has all of it on disk. ErrRefused means that the peer does
 // not take the host; after any other error it may have it, so repeat the call. Several
 // hosts may be transferred at once.
-func (s *Service) Transfer(ctx context.Context, to peer.ID, o Offer) (err error) {
+func (s *Service) Transfer(ctx context.Context, to peer.ID, o Offer) error {
+	return s.converse(ctx, to, o, func(c *wire.Conn) error { return s.stream(c, o.Host) })
+}
+
+// converse offers something to another peer, and sends what it accepts with stream.
+func (s *Service) converse(
+	ctx context.Context, to peer.ID, o Offer, stream func(*wire.Conn) error,
+) (err error) {
 	c, err := wire.Dial(ctx, s.Host, to, limits, s.Protocol)
 	if err != nil {
 		return err
@@ -25,7 +32,7 @@ func (s *Service) Transfer(ctx context.Context, to peer.ID, o Offer) (err error)
 	if done || err != nil {
 		return err
 	}
-	if err := s.stream(c, o.Host); err != nil {
+	if err := stream(c); err != nil {
 		return err
 	}
 	done, err = ask(c, c.SendZ, chunk{Last: true})
@@ -44,7 +51,10 @@ func ask(c *wire.Conn, send func(any) error, msg any) (done bool, err error) {
 	if err := c.Recv(&r); err != nil {
 		return false, err
 	}
-	if r.Outcome == outcomeRefused {
+	switch {
+	case r.Outcome == outcomeRefused && r.Why == whyBusy:
+		return false, ErrBusy
+	case r.Outcome == outcomeRefused:
 		return false, fmt.Errorf("%w: %s", ErrRefused, r.Why[:min(len(r.Why), maxReason)])
 	}
 	return r.Outcome == outcomeDone, nil

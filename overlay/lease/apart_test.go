@@ -64,3 +64,44 @@ type away struct {
 
 func (a *away) Apart(p peer.ID, _ time.Time) bool { return slices.Contains(a.apart, p) }
 func (a *away) Joined(p, _ peer.ID) bool          { return p == a.joined }
+
+// A peer that was apart is believed what it did under a lease that this peer's has ended, but not
+// under a claim that it can have made up since.
+func TestActedApart(t *testing.T) {
+	t.Parallel()
+	mine, other := first(alice), first(bob)
+	signed := mine
+	signed.Receipts = receiptsBy(t, mine, elders[:minReceipts]...)
+	both := other
+	both.Receipts = receiptsBy(t, other, elders[:minReceipts]...)
+	elsewhere := other
+	elsewhere.Subnet = subnet6
+	alices, bobs, carols := []peer.ID{alice.id}, []peer.ID{bob.id}, []peer.ID{carol.id}
+	for name, c := range map[string]struct {
+		known, l Lease
+		apart    []peer.ID
+		want     bool
+	}{
+		"a claim of both":              {mine, other, bobs, true},
+		"a claim that was given on":    {mine, passedOn(t, other, bob, carol), carols, true},
+		"by a peer that was here":      {mine, other, nil, false},
+		"with receipts for this one":   {signed, other, bobs, false},
+		"with receipts for both":       {signed, both, bobs, true},
+		"with receipts for that one":   {mine, both, bobs, true},
+		"before a takeover":            {taken(t), mine, alices, true},
+		"before one, and was not away": {taken(t), mine, nil, false},
+		"before it gave the subnet on": {passedOn(t, other, bob, alice), other, bobs, false},
+		"after the known one":          {other, passedOn(t, other, bob, carol), carols, false},
+		"of another subnet":            {mine, elsewhere, bobs, false},
+		"the same lease":               {mine, mine, alices, false},
+	} {
+		j := NewJudge(at(noon), &away{apart: c.apart})
+		j.See(c.known, noon.Add(-10*time.Minute))
+		if got := j.ActedApart(c.known, c.l); got != c.want {
+			t.Errorf("%s: ActedApart() = %v, want %v", name, got, c.want)
+		}
+	}
+	if NewJudge(at(noon), nil).ActedApart(mine, other) {
+		t.Error("a peer that knows of no absence believes it")
+	}
+}

@@ -240,6 +240,26 @@ func (j *Judge) joined(known, l Lease) int {
 	return 0
 }
 
+// ActedApart reports whether the owner of l, which the known lease has ended, was apart when the
+// known one came to be, so that it may have gone on fetching in good faith. Of two claims the one
+// without receipts may be made up later, if the other one has them.
+func (j *Judge) ActedApart(known, l Lease) bool {
+	if j == nil || j.contacts == nil || known.Network != l.Network || known.Subnet != l.Subnet {
+		return false
+	}
+	mine, _, ok := fork(known, l)
+	if !ok { // by a takeover, or not at all
+		i := known.after(l.Digest())
+		if i < 0 {
+			return false
+		}
+		mine = known.steps()[i+1]
+		ok = mine.Takeover != nil
+	}
+	return ok && (mine.Epoch > 1 || j.rank(l, false) >= j.rank(known, false)) &&
+		j.contacts.Apart(l.Owner, j.sinceSigned(known, mine))
+}
+
 // most reports whether of the old members nearest to the key of l, without its owner, at least two
 // and most hold a lease of another step.
 func (j *Judge) most(l Lease, held map[peer.ID][]byte) bool {

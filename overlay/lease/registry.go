@@ -82,6 +82,9 @@ func (r *Registry) Replaces(known, l Lease, since time.Time) bool {
 	return r.cfg.Judge.Replaces(known, l)
 }
 
+// ActedApart is Judge.ActedApart.
+func (r *Registry) ActedApart(known, l Lease) bool { return r.cfg.Judge.ActedApart(known, l) }
+
 // ByClock returns by the clock that dates leases what was a time of time.Now.
 func (r *Registry) ByClock(t time.Time) time.Time { return r.Now().Add(-time.Since(t)) }
 

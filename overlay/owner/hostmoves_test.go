@@ -91,6 +91,12 @@ func (c transferFunc) Transfer(ctx context.Context, to peer.ID, o hosttransfer.O
 	return c(ctx, to, o)
 }
 
+func (c transferFunc) TellFetched(
+	ctx context.Context, to peer.ID, host string, lost []byte,
+) error {
+	return c(ctx, to, hosttransfer.Offer{Host: host, Lost: lost})
+}
+
 var (
 	oldAddr, newAddr = netip.MustParseAddr("203.0.113.4"), netip.MustParseAddr("198.51.100.4")
 	oldNet, newNet   = store.SubnetOf(oldAddr), store.SubnetOf(newAddr)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
 	"peerd/store"
 )
@@ -41,6 +42,7 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 	d.mu.Lock()
 	by := s.by
 	d.mu.Unlock()
+	d.tellFetched(ctx, s, by)
 	after, known := d.unknown(s, by)
 	if known {
 		err := d.rerouteAfter(s.prefix, after)
@@ -55,6 +57,36 @@ func (d *departures) yield(ctx context.Context, s *subnet) error {
 		return err
 	}
 	return d.release(s, by)
+}
+
+// tellFor bounds the time for which a peer that loses a subnet tells what it has fetched there.
+const tellFor = time.Minute
+
+// tellFetched tells the owner of a better lease which pages this peer has fetched. If that fails,
+// or it does not believe it, they are fetched again.
+func (d *departures) tellFetched(ctx context.Context, s *subnet, by lease.Lease) {
+	if d.cfg.Transferrer == nil {
+		return
+	}
+	hosts, err := d.cfg.DB.HostsOf(s.prefix)
+	ctx, cancel := context.WithTimeout(ctx, tellFor)
+	defer cancel()
+	d.mu.Lock()
+	lost := s.sealed
+	d.mu.Unlock()
+	for _, h := range hosts {
+		if err != nil {
+			break
+		}
+		err = d.cfg.Transferrer.TellFetched(ctx, by.Owner, h.Name, lost)
+		if errors.Is(err, hosttransfer.ErrRefused) { // perhaps it does not know the host
+			d.log.Debug("failed to tell fetched pages", "host", h.Name, "err", err)
+			err = nil
+		}
+	}
+	if err != nil {
+		d.log.Info("failed to tell fetched pages", "subnet", s.prefix, "to", by.Owner, "err", err)
+	}
 }
 
 // release ends this peer's state of a subnet that another peer owns by a better lease: it is

@@ -1,14 +1,17 @@
 package owner
 
 import (
+	"context"
 	"errors"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords"
+	"peerd/overlay/hosttransfer"
 	"peerd/overlay/lease"
 	"peerd/overlay/outbox"
 	"peerd/store"
@@ -42,6 +45,52 @@ func TestYield(t *testing.T) {
 	}
 	if c := m.cfg.DB.Counters(); c.HandoversOut != 0 {
 		t.Errorf("counters %+v", c)
+	}
+}
+
+// The winner is told of each host what was fetched, before the subnet is deleted. It leaves also if
+// that fails.
+func TestYieldTellsFetched(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{"told": nil, "refused": hosttransfer.ErrRefused,
+		"silent": errors.New("no connection")} {
+		var told []hosttransfer.Offer
+		var m *member
+		var to peer.ID
+		m = join(t, alice, newDHT(), nil, func(c *Config) {
+			c.Transferrer = transferFunc(func(_ context.Context, p peer.ID,
+				o hosttransfer.Offer) error {
+				if o.Lost != nil && m.Live(subnetA) {
+					to, told = p, append(told, o)
+				}
+				return failure
+			})
+		})
+		by, sealed := rival(t, subnetA, alice)
+		m.claim(subnetA)
+		m.plant("a.test", subnetA, addrA, 1)
+		m.plant("b.test", subnetA, addrA, 1)
+		ours, _, err := m.cfg.Leases.Lookup(t.Context(), subnetA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.resolver.Learn(sealed)
+		m.run()
+		until(t, "it is gone", func() bool { return !m.Live(subnetA) })
+		want := 2
+		if name == "silent" {
+			want = 1 // it is not asked about the other host
+		}
+		if len(told) != want || to != by.id || m.routedURLs() != 2 {
+			t.Fatalf("%s: told %v of %+v; %d routed", name, to, told, m.routedURLs())
+		}
+		for i, o := range told {
+			l, err := lease.OpenLease(o.Lost)
+			if err != nil || l.Digest() != ours.Digest() || o.Host != []string{"a.test",
+				"b.test"}[i] {
+				t.Errorf("%s: told of %s under %+v, %v", name, o.Host, l, err)
+			}
+		}
 	}
 }
 
