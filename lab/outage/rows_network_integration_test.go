@@ -111,7 +111,7 @@ func partitionRows() []row {
 			sites: sites(20, 50, 0), gap: time.Second,
 			setup: func(w *world) { w.setFaults(netns.Loss(0.01)) },
 			after: 200, fail: halves(0.01), lasts: 3 * time.Minute, settle: 10 * time.Minute,
-			want: want{repeats: 100},
+			want: want{repeats: 5},
 		},
 		{
 			name: "owner-cut-off", long: true, command: run, peers: 3, sites: sites(3, 100, 0),

@@ -145,6 +145,10 @@ func (s *Service) handleFetched(ctx context.Context, c *wire.Conn, o Offer) erro
 	if err != nil {
 		return err
 	}
+	if s.Logger != nil {
+		s.Logger.Info("learned which pages were fetched", "host", o.Host, "pages", len(f.pages),
+			"by", c.Peer())
+	}
 	return c.Send(reply{Outcome: outcomeDone})
 }
 
