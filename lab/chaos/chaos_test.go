@@ -232,6 +232,28 @@ func TestTakeoverIsOfLastFault(t *testing.T) {
 	}
 }
 
+// A takeover is timed from when the new owner ran, and from the end of the owners before it.
+func TestTakeoverAfterOtherKills(t *testing.T) {
+	p := newPast()
+	p.says(9, map[int][]int{0: {0, 1}})
+	p.happens(10, 10, kill, 0)
+	p.happens(20, 20, kill, 1)
+	p.happens(30, 30, start, 1)
+	p.says(40, map[int][]int{2: {1}}) // it owned the subnet, and requested no page
+	p.happens(50, 50, kill, 2)
+	p.happens(52, 52, kill, 3) // of no importance for either
+	p.happens(53, 53, start, 3)
+	p.says(60, map[int][]int{1: {0, 1}})
+	p.fetch(1, 0, 1, 62, 62.1)
+	p.fetch(1, 1, 1, 80, 80.1)
+	r := judge(&p.history)
+	want := Takeover{Kind: kill, At: 10, Down: 290, Subnets: 2, Taken: 2, MedianSeconds: 32,
+		MaxSeconds: 32}
+	if r.Takeovers[0] != want {
+		t.Errorf("%+v, want %+v", r.Takeovers[0], want)
+	}
+}
+
 func TestIdleTimeOfLeave(t *testing.T) {
 	p := newPast()
 	p.says(9, map[int][]int{0: {0, 1, 2}})

@@ -20,7 +20,8 @@ type Takeover struct {
 	Returned int `json:"returned"`
 	Taken    int `json:"taken"`
 	// MedianSeconds and MaxSeconds are the times from the fault to the first fetch by a new
-	// owner.
+	// owner. A later kill or start of that one, or of a peer that owned the subnet in between,
+	// counts as the fault.
 	MedianSeconds float64 `json:"median_seconds"`
 	MaxSeconds    float64 `json:"max_seconds"`
 	// ReturnMaxSeconds is the longest time from the restart to the first fetch in a returned
@@ -54,7 +55,7 @@ func (h *history) takeover(e event) Takeover {
 			returns = append(returns, seconds(at.Sub(back)))
 		default:
 			t.Taken++
-			times = append(times, seconds(at.Sub(e.End)))
+			times = append(times, seconds(at.Sub(h.ownerless(p, by, e, at))))
 		}
 	}
 	t.MedianSeconds, t.MaxSeconds, t.ReturnMaxSeconds = median(times), most(times), most(returns)
@@ -75,6 +76,23 @@ func (h *history) successor(p netip.Prefix, hits []web.Hit, e event) (peer int, 
 		}
 	}
 	return -1, time.Time{}
+}
+
+// ownerless returns since when a peer could continue a subnet that e left without an owner, which
+// it did at a time. Its own later kills and starts count, and those of peers that owned the subnet
+// in between.
+func (h *history) ownerless(p netip.Prefix, by int, e event, at time.Time) time.Time {
+	since := e.End
+	for _, o := range h.events {
+		if o.Kind != kill && o.Kind != lose && o.Kind != start || o.End.Before(since) ||
+			o.End.After(at) {
+			continue
+		}
+		if o.Peer == by || o.Peer != e.Peer && h.owned(o.Peer, p, e.End, o.Begin) {
+			since = o.End
+		}
+	}
+	return since
 }
 
 // owned reports whether a peer reported a subnet as its own between from and to.

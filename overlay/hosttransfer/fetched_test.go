@@ -69,6 +69,13 @@ func TestTellFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.push(0, 1, 2, 3, 6, 9, 12, 21, 5000)
+	own := time.Now().Add(24 * time.Hour).Truncate(time.Second)
+	err = b.DB.Update(func(tx *store.Tx) error { // of a page that it has fetched as well
+		return tx.PutVisit(store.Visit{URL: url(6), Due: own})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 { // the second time after an answer that was lost
 		if err := a.TellFetched(t.Context(), b.Host.ID(), name, []byte("lease")); err != nil {
 			t.Fatal(err)
@@ -80,6 +87,16 @@ func TestTellFetched(t *testing.T) {
 		}
 		if len(visits) != n/3-n/21-1 {
 			t.Errorf("%d visits are planned, want %d", len(visits), n/3-n/21-1)
+		}
+		err := b.DB.View(func(tx *store.Tx) error {
+			v, err := tx.Visit(url(6))
+			if !v.Due.Equal(own) {
+				t.Errorf("the visit is due at %v, want %v", v.Due, own)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		got := b.holds()
 		if got.seen != n/3-n/21-1+len(want) || got.pending != int64(len(want)) ||
