@@ -80,9 +80,11 @@ func (f *fetched) read(tx *store.Tx, host string) error {
 			if !v.First.IsZero() { // it was never fetched
 				return leave(v.URL)
 			}
-			v.History = nil // the other peer learns it again
-			f.visits = append(f.visits, v)
-			return len(f.visits) < maxFetched, nil
+			if len(f.visits) < maxFetched {
+				v.History = nil // the other peer learns it again
+				f.visits = append(f.visits, v)
+			}
+			return true, nil
 		})
 	}
 	if err != nil {

@@ -109,6 +109,42 @@ func TestTellFetched(t *testing.T) {
 	}
 }
 
+// Pages that were never fetched are left out, however many visits are planned.
+func TestManyVisits(t *testing.T) {
+	s := newSide(t)
+	s.push()
+	const n, every, part = maxFetched + 2000, 100, 400
+	for first := 0; first < n; first += part {
+		err := s.DB.Update(func(tx *store.Tx) error {
+			for i := first; i < min(first+part, n); i++ {
+				v := store.Visit{URL: url(i), Due: time.Now()}
+				if i%every == 0 {
+					v.First = time.Now()
+				}
+				if err := errors.Join(tx.MarkSeen(v.URL), tx.PutVisit(v)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var f fetched
+	if err := s.DB.View(func(tx *store.Tx) error { return f.read(tx, name) }); err != nil {
+		t.Fatal(err)
+	}
+	if len(f.pages) != maxFetched || len(f.visits) != maxFetched {
+		t.Errorf("%d pages and %d visits, want %d", len(f.pages), len(f.visits), maxFetched)
+	}
+	for i := 0; i < n; i += every {
+		if f.pages[url(i).Digest()] {
+			t.Fatalf("page %d was never fetched", i)
+		}
+	}
+}
+
 // Nothing is taken from a peer that is not believed, or that sends no pages.
 func TestFetchedIsRefused(t *testing.T) {
 	a, b := newSide(t), newSide(t)
