@@ -154,16 +154,20 @@ func wasSilent(awake, heard time.Time, away peers.Absence, from, to time.Time) b
 	return away.From.Before(from) && !away.To.Before(to)
 }
 
-// Apart reports whether a peer that was known before may not have known what came to be known here
-// at a time, by the clock that this peer uses with others: it was away then, and is back just now.
+// Apart reports whether a peer that was known before, or joined such peers, may not have known what
+// came to be known here at a time, by the clock that this peer uses with others: it was away then,
+// and is back just now.
 func (c contacts) Apart(p peer.ID, at time.Time) bool {
 	n := c.n
 	if !n.peersReady.Load() {
 		return false
 	}
 	away := n.absence(p)
-	if away.From.IsZero() && n.knewBefore(p) { // it may have been away when this peer started
-		away.From = n.started.Add(-contestFor)
+	if away.From.IsZero() {
+		since, joined := n.peers.JoinedElsewhere(p)
+		if away.From = since; since.IsZero() && (joined || n.knewBefore(p)) {
+			away.From = n.started.Add(-contestFor) // it may have been away when this peer started
+		}
 	}
 	return wasApart(n.lastHeard(p), away, at.Add(-n.clockOffset()), time.Now())
 }
@@ -177,15 +181,7 @@ func (n *Node) knewBefore(p peer.ID) bool {
 
 // Joined reports whether a peer joined while another one was away.
 func (c contacts) Joined(p, while peer.ID) bool {
-	n := c.n
-	if !n.peersReady.Load() {
-		return false
-	}
-	if p == n.net.Self() {
-		_, stranger := n.peers.Absent(while)
-		return stranger
-	}
-	return n.peers.Joined(p, while)
+	return c.n.peersReady.Load() && c.n.peers.Joined(p, while)
 }
 
 // wasApart reports whether a peer was away at a time, and is so still or came back just now: heard

@@ -11,7 +11,7 @@ import (
 
 // The explorer of cuts visits the ways in which the two sides of a partition can claim one subnet
 // and give it on, and lets them meet. It uses the Judge of live peers. Three peers are on one side,
-// two on the other, and each is a record holder.
+// two or three on the other, and each is a record holder.
 
 // cutKind says who knows a peer of the other side from before the cut.
 type cutKind uint8
@@ -27,17 +27,19 @@ const (
 type cutRule uint8
 
 const (
-	cutAll     cutRule = iota
-	cutApart           // who was apart takes part in a contest
-	cutTold            // who starts is told who is away
-	cutJoined          // the claim of who joined loses against that of who was away
-	cutRefusal         // who is refused by most does not fetch
+	cutAll       cutRule = iota
+	cutApart             // who was apart takes part in a contest
+	cutTold              // who starts is told who is away
+	cutJoined            // the claim of who joined loses against that of who was away
+	cutElsewhere         // who meets again tells who joined meanwhile
+	cutRefusal           // who is refused by most does not fetch
 	cutRules
 )
 
 // cutCase is one way.
 type cutCase struct {
-	kinds      [5]cutKind
+	kinds      [6]cutKind
+	size       int    // of kinds
 	claimants  [2]int // of the sides
 	successors [2]int // to whom they gave the subnet; themselves: to no other
 	gone       bool   // those who gave it away are not there any more
@@ -75,17 +77,33 @@ func (p *cutPeer) told() bool {
 }
 
 // knows reports whether p knows a peer of the other side from before, or by what it was told.
-func (p *cutPeer) knows(q *cutPeer) bool { return p.told() && p.c.kinds[q.n] != cutNew }
+func (p *cutPeer) knows(q *cutPeer) bool {
+	return p.told() && (p.c.kinds[q.n] != cutNew || p.elsewhere(q))
+}
+
+// elsewhere reports whether enough peers of the other side have told p, when they met again, that q
+// joined there.
+func (p *cutPeer) elsewhere(q *cutPeer) bool {
+	tellers := 0
+	for _, w := range p.net {
+		if cutSide(w.n) == cutSide(q.n) && p.c.kinds[w.n] != cutNew && !p.c.left(w.n) {
+			tellers++
+		}
+	}
+	return p.c.off != cutElsewhere && p.told() && p.c.kinds[q.n] == cutNew &&
+		cutSide(p.n) != cutSide(q.n) && tellers >= 2
+}
 
 func (p *cutPeer) find(id peer.ID) *cutPeer {
 	return p.net[slices.IndexFunc(p.net, func(q *cutPeer) bool { return q.id == id })]
 }
 
-// Joined implements Contacts. Only one side has met who joined.
-func (p *cutPeer) Joined(id, _ peer.ID) bool {
-	q := p.find(id)
+// Joined implements Contacts. One side has met who joined, and the other one may be told.
+func (p *cutPeer) Joined(id, while peer.ID) bool {
+	q, w := p.find(id), p.find(while)
 	return p.c.off != cutJoined && p.told() && p.c.kinds[q.n] == cutNew &&
-		cutSide(p.n) == cutSide(q.n)
+		p.c.kinds[w.n] != cutNew && cutSide(w.n) != cutSide(q.n) &&
+		(cutSide(p.n) == cutSide(q.n) || p.elsewhere(q))
 }
 
 // Apart implements Contacts: all was claimed in the cut.
@@ -107,19 +125,19 @@ func (p *cutPeer) Nearest(netip.Prefix) (all []peer.ID) {
 // cutExplorer keeps what is slow to make.
 type cutExplorer struct {
 	off    cutRule
-	leases map[[3]int]Lease // by claimant, successor, and keys
+	leases map[[4]int]Lease // by claimant, successor, keys, and size
 	sealed map[Digest][]byte
 }
 
 func newCutExplorer(off cutRule) *cutExplorer {
-	return &cutExplorer{off: off, leases: map[[3]int]Lease{}, sealed: map[Digest][]byte{}}
+	return &cutExplorer{off: off, leases: map[[4]int]Lease{}, sealed: map[Digest][]byte{}}
 }
 
 // lease returns the lease of the owner on one side before the sides meet.
 func (x *cutExplorer) lease(t *testing.T, c *cutCase, net []*cutPeer, side int) Lease {
 	t.Helper()
 	by, to := c.claimants[side], c.successors[side]
-	key := [3]int{by, to, c.keys}
+	key := [4]int{by, to, c.keys, c.size}
 	if l, ok := x.leases[key]; ok {
 		return l
 	}
@@ -143,7 +161,7 @@ func (x *cutExplorer) lease(t *testing.T, c *cutCase, net []*cutPeer, side int) 
 func (x *cutExplorer) meet(t *testing.T, c cutCase) (owners, working int) {
 	t.Helper()
 	now := noon.Add(5 * time.Minute)
-	net := make([]*cutPeer, len(c.kinds))
+	net := make([]*cutPeer, c.size)
 	for i := range net {
 		net[i] = &cutPeer{someone: folk[(i+c.keys)%len(net)], n: i, c: &c, net: net}
 	}
@@ -191,44 +209,62 @@ func (x *cutExplorer) renew(p *cutPeer, now time.Time) {
 	p.idle = x.off != cutRefusal && acks == 0 && p.judge.most(p.held, refused)
 }
 
-// cuts calls fn for every case in which at most one peer was wiped or is new, with what came of it,
-// until fn returns false.
+// cuts calls fn for every case in which at most one peer was wiped or is new, or one is new on each
+// side, with what came of it, until fn returns false.
 func (x *cutExplorer) cuts(t *testing.T, fn func(c cutCase, owners, working int) bool) {
 	t.Helper()
-	var c cutCase
-	c.off = x.off
-	for late := -1; late < len(c.kinds); late++ {
+	one := []cutCase{{size: 5}}
+	for late := range 5 {
 		for kind := cutWiped; kind < cutKinds; kind++ {
-			c.kinds = [5]cutKind{}
-			if late >= 0 {
-				c.kinds[late] = kind
-			} else if kind > cutWiped {
-				continue
-			}
-			for pick := range 3 * 2 * 3 * 2 * 2 * 2 * 2 * 2 {
-				next := func(n int) (i int) { i, pick = pick%n, pick/n; return i }
-				c.claimants = [2]int{next(3), 3 + next(2)}
-				c.successors = [2]int{next(3), 3 + next(2)}
-				c.first, c.keys, c.gone = next(2), 2*next(2), next(2) == 1
-				c.untold = next(2) == 1
-				if c.untold && late < 0 {
-					continue
-				}
-				owners, working := x.meet(t, c)
-				if !fn(c, owners, working) {
-					return
-				}
-			}
+			c := cutCase{size: 5}
+			c.kinds[late] = kind
+			one = append(one, c)
 		}
 	}
+	for _, c := range append(one,
+		cutCase{size: 6, kinds: [6]cutKind{0: cutNew, 3: cutNew}},
+		cutCase{size: 6, kinds: [6]cutKind{1: cutNew, 5: cutNew}},
+	) {
+		if !x.claims(t, c, fn) {
+			return
+		}
+	}
+}
+
+// claims calls cuts' fn for every way in which two peers can claim the subnet. It returns false if
+// fn did.
+func (x *cutExplorer) claims(
+	t *testing.T, c cutCase, fn func(c cutCase, owners, working int) bool,
+) bool {
+	t.Helper()
+	c.off = x.off
+	right := c.size - 3
+	for pick := range 3 * right * 3 * right * 2 * 2 * 2 * 2 {
+		next := func(n int) (i int) { i, pick = pick%n, pick/n; return i }
+		c.claimants = [2]int{next(3), 3 + next(right)}
+		c.successors = [2]int{next(3), 3 + next(right)}
+		c.first, c.keys, c.gone = next(2), 2*next(2), next(2) == 1
+		c.untold = next(2) == 1
+		if c.untold && c.late() < 0 {
+			continue
+		}
+		if owners, working := x.meet(t, c); !fn(c, owners, working) {
+			return false
+		}
+	}
+	return true
+}
+
+// late returns the first peer that was wiped or is new; -1 if there is none.
+func (c cutCase) late() int {
+	return slices.IndexFunc(c.kinds[:c.size], func(k cutKind) bool { return k != cutOld })
 }
 
 // alone reports whether the peer that was wiped or is new has met fewer than two peers on its side
 // that are there in the end.
 func (c cutCase) alone() bool {
-	late := slices.IndexFunc(c.kinds[:], func(k cutKind) bool { return k != cutOld })
-	others := 0
-	for i := range c.kinds {
+	late, others := c.late(), 0
+	for i := range c.size {
 		if late >= 0 && i != late && cutSide(i) == cutSide(late) && !c.left(i) {
 			others++
 		}

@@ -57,8 +57,8 @@ type Contacts interface {
 	// Silent reports whether this peer knows that another one, or itself, was not heard in a
 	// time.
 	Silent(p peer.ID, from, to time.Time) bool
-	// Apart reports whether another peer, which this one knew before, may not have known what
-	// came to be known here at a time.
+	// Apart reports whether another peer, which this one knew before, or of which such peers have
+	// told that it joined them, may not have known what came to be known here at a time.
 	Apart(p peer.ID, at time.Time) bool
 	// Joined reports whether a peer, which may be this one, joined while another one was away, as
 	// far as this peer knows. The other one then takes it for a stranger.

@@ -54,11 +54,13 @@ type newcomers struct {
 
 	mu       sync.Mutex
 	accounts map[peer.ID]map[peer.ID]bool // by who told of whom, and whether that is a stranger
+
+	elsewhere *elsewhere // has its own mutex
 }
 
 func newNewcomers(d *Directory) *newcomers {
 	return &newcomers{directory: d, born: d.cfg.Local.Now(),
-		accounts: map[peer.ID]map[peer.ID]bool{}}
+		accounts: map[peer.ID]map[peer.ID]bool{}, elsewhere: newElsewhere()}
 }
 
 // joins reports whether this peer has just started.
@@ -81,7 +83,7 @@ func (n *newcomers) absentFor(to peer.ID) []absent {
 	})
 	var all []absent
 	for _, p := range away[:min(len(away), maxAbsent)] {
-		all = append(all, absent{Peer: p, Stranger: n.joined(to, p, now)})
+		all = append(all, absent{Peer: p, Stranger: n.joinedWhile(to, p, now)})
 	}
 	return all
 }
@@ -121,17 +123,27 @@ func (n *newcomers) Absent(p peer.ID) (away, stranger bool) {
 	return away, away && 2*strange > named
 }
 
-// Joined reports whether p was first heard while another peer, which was heard before, was away.
+// Joined reports whether p joined while another peer was away: p was first heard when that one,
+// which was heard before, was not; or it joined elsewhere, and the other one was here.
 func (n *newcomers) Joined(p, while peer.ID) bool {
 	now := n.directory.cfg.Local.Now()
 	n.directory.mu.RLock()
 	defer n.directory.mu.RUnlock()
-	return n.joined(p, while, now)
+	if n.joinedWhile(p, while, now) {
+		return true
+	}
+	return p != while && n.wasHere(while, n.tellers(p, now), now)
 }
 
-// joined is Joined for a caller that holds the directory's mutex. If p joined soon after the other
-// one was last heard, that is not sure: a beacon reaches some peers later than others.
-func (n *newcomers) joined(p, while peer.ID, now time.Time) bool {
+// joinedWhile reports whether p was first heard while another peer, which was heard before, was
+// away; of this peer, whether it was told so. If that was soon after the other one was last heard,
+// it is not sure: a beacon reaches some peers later than others. The caller holds the directory's
+// mutex.
+func (n *newcomers) joinedWhile(p, while peer.ID, now time.Time) bool {
+	if p == n.directory.cfg.Self {
+		_, stranger := n.Absent(while)
+		return stranger
+	}
 	lives := n.directory.lives
 	w := lives[while]
 	if w == nil {

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,8 @@ import (
 const pingRounds = 3
 
 // maxMessage is the maximum size of a message in bytes: maxFirstSync beacons, a digest, and
-// maxAbsent names.
-const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + (maxName+8)*maxAbsent +
+// twice maxAbsent names.
+const maxMessage = maxFirstSync*(maxSealed+32) + digestEntry*maxDigest + 2*(maxName+8)*maxAbsent +
 	maxSealed + 1024
 
 // hello opens a stream.
@@ -43,6 +44,7 @@ type welcome struct {
 	Suspects []suspicion     `cbor:"4,keyasint,omitempty"` // peers that the sender suspects
 	Joins    bool            `cbor:"5,keyasint,omitempty"`
 	Absent   []absent        `cbor:"6,keyasint,omitempty"` // if hello asks for it
+	Joined   []peer.ID       `cbor:"7,keyasint,omitempty"` // while members were away
 }
 
 // ping asks for a pong.
@@ -75,6 +77,7 @@ type done struct {
 	Others   []RelayedBeacon   `cbor:"2,keyasint,omitempty"`
 	Suspects []suspicion       `cbor:"3,keyasint,omitempty"`
 	Absent   []absent          `cbor:"4,keyasint,omitempty"` // if welcome asks for it
+	Joined   []peer.ID         `cbor:"5,keyasint,omitempty"` // while members were away
 }
 
 // helloRate limits the exchanges and the pushes that a peer begins. An honest peer begins one or
@@ -120,7 +123,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	if err := c.Recv(&reply); err != nil {
 		return err
 	}
-	last := done{Suspects: x.dir.suspicions()}
+	last := done{Suspects: x.dir.suspicions(), Joined: x.joining.joinedHere()}
 	if reply.Joins {
 		last.Absent = x.joining.absentFor(p)
 	}
@@ -141,7 +144,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 	}
 	seen.Peer = p
 	if err := x.finishExchange(seen, reply.Beacon,
-		thirdPeers{reply.Others, reply.Suspects, reply.Absent}); err != nil {
+		thirdPeers{reply.Others, reply.Suspects, reply.Absent, reply.Joined}); err != nil {
 		return err
 	}
 	if most > 0 {
@@ -206,7 +209,7 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 		return fmt.Errorf("peers: too many exchanges of %s", c.Peer())
 	}
 	reply := welcome{Beacon: x.self.sealed(), Suspects: x.dir.suspicions(),
-		Joins: x.joining.joins()}
+		Joins: x.joining.joins(), Joined: x.joining.joinedHere()}
 	if first.Joins {
 		reply.Absent = x.joining.absentFor(c.Peer())
 	}
@@ -232,7 +235,7 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	seen.At = last.At
 	if err := x.finishExchange(seen, first.Beacon,
-		thirdPeers{last.Others, last.Suspects, last.Absent}); err != nil {
+		thirdPeers{last.Others, last.Suspects, last.Absent, last.Joined}); err != nil {
 		return err
 	}
 	if first.Sync != nil {
@@ -269,6 +272,7 @@ type thirdPeers struct {
 	beacons  []RelayedBeacon
 	suspects []suspicion
 	absent   []absent
+	joined   []peer.ID
 }
 
 // finishExchange stores the results of an exchange. An error means that the other peer misbehaved.
@@ -278,7 +282,7 @@ func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeer
 		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
 			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
 	}
-	if err := checkAbsent(third.absent); err != nil {
+	if err := cmp.Or(checkAbsent(third.absent), checkJoined(third.joined)); err != nil {
 		return err
 	}
 	if err := seen.At.Validate(x.dims); err != nil {
@@ -299,6 +303,7 @@ func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeer
 	}
 	x.checker.receiveSuspicions(third.suspects)
 	x.joining.told(p, third.absent)
+	x.joining.toldJoined(p, third.joined)
 	return nil
 }
 

@@ -87,26 +87,34 @@ func startSeparable(t *testing.T, n int) ([]*member, *cuts, map[*member]string) 
 	names := map[*member]string{}
 	var members []*member
 	for i := range n {
-		name := fmt.Sprintf("member %d at ", i)
-		m, _ := start(t, int64(i+1), testNetwork, options{
-			overlay: func(oc *overlay.Config) {
-				oc.TCPDialer = func(ma.Multiaddr) (tcp.ContextDialer, error) {
-					return dialer{c, name}, nil
-				}
-			},
-			peers: func(pc *peers.Config) {
-				pc.FastInterval, pc.SlowInterval = 200*time.Millisecond, time.Second
-				pc.Gap, pc.Interval, pc.TTL = 100*time.Millisecond, time.Second, 6*time.Second
-				pc.SyncInterval = 2 * time.Second
-			},
-		})
-		members, names[m] = append(members, m), name
+		m := startOne(t, i, c, names)
+		members = append(members, m)
 		if i > 0 {
 			connect(t, m, members[0])
 		}
 	}
 	eventually(t, patience, "the network is complete", complete(members))
 	return members, c, names
+}
+
+// startOne starts a member that startSeparable may have started.
+func startOne(t *testing.T, i int, c *cuts, names map[*member]string) *member {
+	t.Helper()
+	name := fmt.Sprintf("member %d at ", i)
+	m, _ := start(t, int64(i+1), testNetwork, options{
+		overlay: func(oc *overlay.Config) {
+			oc.TCPDialer = func(ma.Multiaddr) (tcp.ContextDialer, error) {
+				return dialer{c, name}, nil
+			}
+		},
+		peers: func(pc *peers.Config) {
+			pc.FastInterval, pc.SlowInterval = 200*time.Millisecond, time.Second
+			pc.Gap, pc.Interval, pc.TTL = 100*time.Millisecond, time.Second, 6*time.Second
+			pc.SyncInterval = 2 * time.Second
+		},
+	})
+	names[m] = name
+	return m
 }
 
 // Two halves of a partition that have expired each other merge again without bootstrap peers.
@@ -134,6 +142,50 @@ func TestPartitionHeals(t *testing.T) {
 	// It takes 50 s if only the DHT finds the other half.
 	if took := time.Since(begin); took > 45*time.Second+2*stall() {
 		t.Errorf("it took %v, want at most 45 s", took)
+	}
+}
+
+// Members know of peers that joined on the other side of a partition that they joined there when it
+// is over. Who joined just before that has met peers of both sides, and need not know.
+func TestJoinsOnBothSides(t *testing.T) {
+	t.Parallel()
+	patience := time.Minute
+	members, cuts, names := startSeparable(t, 4)
+	left, right := members[:2], members[2:]
+	cuts.separate(t, left, right, names)
+	begin := time.Now()
+	expired := func(half []*member) func() bool {
+		return all(half, func(m *member) bool { return m.peers.Directory().Len() == 1 })
+	}
+	eventually(t, time.Minute, "the halves have expired each other for half a minute",
+		func() bool {
+			return time.Since(begin) > 35*time.Second && expired(left)() && expired(right)()
+		})
+	x, y := startOne(t, 4, cuts, names), startOne(t, 5, cuts, names)
+	cuts.separate(t, append(left[:2:2], x), append(right[:2:2], y), names)
+	connect(t, x, left[0])
+	connect(t, y, right[0])
+	left, right = append(left[:2:2], x), append(right[:2:2], y)
+	eventually(t, patience, "each half knows who joined it", func() bool {
+		return acquainted(left)() && acquainted(right)()
+	})
+	cuts.heal()
+	elsewhere := func(half []*member, p *member) func() bool {
+		return all(half, func(m *member) bool {
+			_, ok := m.peers.JoinedElsewhere(p.net.Self())
+			return ok
+		})
+	}
+	eventually(t, patience, "each half knows who joined the other one", func() bool {
+		return elsewhere(left[:2], y)() && elsewhere(right[:2], x)()
+	})
+	for _, m := range left[:2] {
+		if joined := m.peers.Joined(y.net.Self(), left[0].net.Self()); !joined && m != left[0] {
+			t.Errorf("%s: y has not joined while a member of the left was away", names[m])
+		}
+		if m.peers.Joined(y.net.Self(), x.net.Self()) {
+			t.Errorf("%s: y has joined while x was away", names[m])
+		}
 	}
 }
 

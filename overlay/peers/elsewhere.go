@@ -1,0 +1,179 @@
+package peers
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/lru"
+	"peerd/internal/order"
+)
+
+// Of two peers that join on the two sides of a partition, each is a stranger to the members of the
+// other side. Members that meet again therefore tell each other who joined meanwhile.
+
+const (
+	// tellFor is how long after an absence peers tell who joined in it.
+	tellFor = 15 * time.Minute
+	// minTellers is how many peers that were away must name one that joined there.
+	minTellers = 2
+)
+
+// elsewhere is what peers told that were away: who joined there. It is safe for concurrent use.
+type elsewhere struct {
+	mu sync.Mutex
+	by *lru.Simple[peer.ID, []peer.ID] // by who told
+}
+
+func newElsewhere() *elsewhere {
+	return &elsewhere{by: lru.NewSimple[peer.ID, []peer.ID](maxTellers, nil)}
+}
+
+// checkJoined returns an error that wraps ErrBeacon if there are more names than may be sent, or
+// longer ones.
+func checkJoined(all []peer.ID) error {
+	if len(all) > maxAbsent {
+		return fmt.Errorf("%w: %d peers that joined, want at most %d", ErrBeacon, len(all),
+			maxAbsent)
+	}
+	for _, p := range all {
+		if len(p) > maxName {
+			return fmt.Errorf("%w: the ID of a peer that joined has %d bytes, want at most %d",
+				ErrBeacon, len(p), maxName)
+		}
+	}
+	return nil
+}
+
+// joinedHere returns the peers that this one first heard while a member was away that is back for
+// less than tellFor; first those that joined last.
+func (n *newcomers) joinedHere() (all []peer.ID) {
+	d, now := n.directory, n.directory.cfg.Local.Now()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	var from, to time.Time
+	for _, l := range d.lives {
+		if !l.direct || l.left.IsZero() || now.Sub(l.came) >= tellFor {
+			continue
+		}
+		if left := l.left.Add(awayFor); from.IsZero() || left.Before(from) {
+			from = left
+		}
+		if l.came.After(to) {
+			to = l.came
+		}
+	}
+	for p, l := range d.lives {
+		if l.first.After(from) && !l.first.After(to) {
+			all = append(all, p)
+		}
+	}
+	order.SortFunc(all, func(a, b peer.ID) int {
+		return cmp.Or(d.lives[b].first.Compare(d.lives[a].first), cmp.Compare(a, b))
+	})
+	return all[:min(len(all), maxAbsent)]
+}
+
+// toldJoined records who joined by the account of a peer, if that peer was away and is just back.
+func (n *newcomers) toldJoined(by peer.ID, all []peer.ID) {
+	d, now := n.directory, n.directory.cfg.Local.Now()
+	d.mu.RLock()
+	_, back := n.back(by, now)
+	d.mu.RUnlock()
+	if !back {
+		return
+	}
+	n.elsewhere.mu.Lock()
+	defer n.elsewhere.mu.Unlock()
+	n.elsewhere.by.Add(by, all)
+}
+
+// back returns the life of a peer that was away, also if that began before this peer joined, and is
+// back for less than tellFor. The caller holds the directory's mutex.
+func (n *newcomers) back(p peer.ID, now time.Time) (*life, bool) {
+	l := n.directory.lives[p]
+	if l == nil || now.Sub(l.came) >= tellFor {
+		return nil, false
+	}
+	if l.left.IsZero() {
+		away, _ := n.Absent(p)
+		return l, away
+	}
+	return l, true
+}
+
+// tellers returns the peers that were away and have told that p joined there, if those are most of
+// all that have told anything, and at least minTellers. A peer that this one heard before they were
+// back did not join there. The caller holds the directory's mutex.
+func (n *newcomers) tellers(p peer.ID, now time.Time) (named []peer.ID) {
+	d := n.directory
+	first := now
+	if l := d.lives[p]; p == d.cfg.Self {
+		return nil
+	} else if l != nil { // others tell of what they heard within its lifetime
+		first = l.first.Add(d.lifetime(l))
+	}
+	n.elsewhere.mu.Lock()
+	defer n.elsewhere.mu.Unlock()
+	all := 0
+	for _, by := range n.elsewhere.by.Keys() {
+		l, back := n.back(by, now)
+		if !back {
+			continue
+		}
+		all++
+		joined, _ := n.elsewhere.by.Peek(by)
+		if !first.Before(l.came) && slices.Contains(joined, p) {
+			named = append(named, by)
+		}
+	}
+	if len(named) < minTellers || 2*len(named) <= all {
+		return nil
+	}
+	return named
+}
+
+// JoinedElsewhere reports whether p joined among peers that were away, as most of them have told,
+// and since when they were; the zero time: since before this peer joined.
+func (n *newcomers) JoinedElsewhere(p peer.ID) (since time.Time, ok bool) {
+	d, now := n.directory, n.directory.cfg.Local.Now()
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	named := n.tellers(p, now)
+	for _, by := range named {
+		if left := d.lives[by].left; since.IsZero() || left.Before(since) {
+			since = left
+		}
+	}
+	return since, len(named) > 0
+}
+
+// wasHere reports whether most of some peers that were away were so while p was here, and not while
+// it was away with them or joined. The caller holds the directory's mutex.
+func (n *newcomers) wasHere(p peer.ID, away []peer.ID, now time.Time) bool {
+	here := 0
+	for _, w := range away {
+		if !n.joinedWhile(p, w, now) && !n.awayWith(p, w) {
+			here++
+		}
+	}
+	return 2*here > len(away)
+}
+
+// awayWith reports whether another peer was away while w was. The caller holds the directory's
+// mutex.
+func (n *newcomers) awayWith(p, w peer.ID) bool {
+	l, with := n.directory.lives[p], n.directory.lives[w]
+	switch {
+	case l == nil: // this peer
+		return false
+	case l.left.IsZero():
+		away, _ := n.Absent(p)
+		return away
+	}
+	return l.left.Before(with.came) && l.came.After(with.left)
+}
