@@ -12,7 +12,7 @@ type Times struct {
 	// 20 s, which is also what its witnesses promise it.
 	Silence time.Duration
 	// Spread is added to Silence, a different part of it by each replica, so that they do
-	// not ask at once. 4 s.
+	// not ask at once. 2 s.
 	Spread time.Duration
 	// Orphan is the time without a sign of an owner after which no replica of it is expected
 	// to take over. Copies that were never complete are then salvaged, and a quarter of it
@@ -53,7 +53,7 @@ type Times struct {
 // DefaultTimes returns what fits the Internet.
 func DefaultTimes() Times {
 	return Times{
-		Silence: 20 * time.Second, Spread: 4 * time.Second, Orphan: 2 * time.Minute,
+		Silence: 20 * time.Second, Spread: 2 * time.Second, Orphan: 2 * time.Minute,
 		Recreate: 15 * time.Minute, Lost: 25 * time.Second, First: time.Minute,
 		Flush: 2 * time.Second, Hold: 15 * time.Second, QuorumMargin: 8500 * time.Millisecond,
 		Revive: witness.ReviveAfter, Unreachable: 3 * time.Minute,
