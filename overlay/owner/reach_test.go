@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"slices"
 	"testing"
@@ -101,6 +102,33 @@ func TestHomeIsReachable(t *testing.T) {
 				t.Errorf("tried %v for %v, want %d tries", c.tried, c.urls, tc.tries)
 			}
 		})
+	}
+}
+
+// A peer without the quorum lease connects to no server to choose a home: the subnet may have another
+// owner by now, who has just fetched from it.
+func TestNoHomeIsChosenWithoutQuorumLease(t *testing.T) {
+	t.Parallel()
+	c := &connections{}
+	m, _, w := guardedBy(t, bob, nil, nil)
+	m.Manager.cfg.Reacher = c
+	m.claim(subnetA)
+	m.names["a.test"] = []netip.Addr{addrA, addrB}
+	m.plantPending("https://a.test/")
+	resolve := func() (outbox.Resolution, error) {
+		return m.resolver.Resolve(t.Context(), "a.test", netip.Addr{})
+	}
+	w.right = false
+	if r, err := resolve(); !errors.Is(err, errMayNotConnect) || len(c.tried) > 0 {
+		t.Errorf("Resolve() = %+v, %v after %d tries, want errMayNotConnect", r, err, len(c.tried))
+	}
+	w.right = true
+	if r, err := resolve(); err != nil || r.Kind != outbox.Own || len(c.tried) != 1 {
+		t.Errorf("Resolve() = %+v, %v after %d tries, want our host", r, err, len(c.tried))
+	}
+	w.right = false
+	if r, err := resolve(); err != nil || r.Kind != outbox.Own || len(c.tried) != 1 {
+		t.Errorf("with a home: Resolve() = %+v, %v after %d tries", r, err, len(c.tried))
 	}
 }
 

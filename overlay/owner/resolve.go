@@ -21,6 +21,10 @@ import (
 // learns to which.
 var errLeaving = errors.New("owner: the subnet is leaving")
 
+// errMayNotConnect says that a host without a home has to wait for one: its addresses are connected
+// to for that, and another peer may own the subnet by now.
+var errMayNotConnect = errors.New("owner: no servers of the subnet may be connected to now")
+
 // resolver is the part of a Manager that finds the owners of hosts.
 type resolver struct {
 	*table
@@ -266,6 +270,10 @@ func (w *resolver) settleHome(
 		return r, false, fmt.Errorf("%w: %v", errLeaving, r.Subnet)
 	}
 	defer w.exit(s)
+	if _, known := w.cfg.Homes.Known(host); !known && inSeveral(r.Subnet, addrs) &&
+		!w.MayFetch(r.Subnet) {
+		return r, false, fmt.Errorf("%w: %s", errMayNotConnect, host)
+	}
 	p, err := w.cfg.Homes.SettleChosen(ctx, host, func(ctx context.Context) netip.Prefix {
 		return w.reachability.reachableHome(ctx, host, r.Subnet, addrs)
 	})
