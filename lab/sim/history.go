@@ -20,6 +20,7 @@ type history struct {
 	highest   map[string]uint64               // highest epoch seen, by subnet
 	terms     map[string][]*term              // by subnet, in the order of their starts
 	requests  []request                       // by time
+	counted   []Nearness
 	// what peers logged about the owners of subnets, by time
 	ownerships []ownership
 }

@@ -22,6 +22,7 @@ type Result struct {
 	Repeated   []Repeat
 	Early      []Repeat // requests that violated the politeness delay
 	Placements Placements
+	Nearness   []Nearness    // before and after a Disturbance
 	Took       time.Duration // virtual time from seeding to the end of the crawl
 	Healed     time.Duration // from the last fault to the end of the crawl; 0 if that was earlier
 }

@@ -17,6 +17,8 @@ type Options struct {
 	Faults time.Duration
 	// Level selects the faults that may occur.
 	Level Level
+	// Disturbance, if not empty, replaces the schedule and the size of the world.
+	Disturbance Disturbance
 	// Dir is an empty directory for the peers' keys. They store nothing else on the
 	// real disk.
 	Dir string

@@ -83,6 +83,7 @@ type Summary struct {
 	// longest Result.Healed.
 	Virtual, Healed, Worst time.Duration
 	Placements             Placements
+	Nearness               [][]Nearness // of each seed with a Disturbance
 }
 
 // Add adds r.
@@ -94,6 +95,9 @@ func (s *Summary) Add(r Result) {
 	}
 	if len(r.Violations) > 0 {
 		one.Failed = 1
+	}
+	if len(r.Nearness) > 0 {
+		one.Nearness = [][]Nearness{r.Nearness}
 	}
 	for _, f := range r.Schedule.Faults {
 		one.Faults[f.Kind.String()]++
@@ -117,6 +121,7 @@ func (s *Summary) Merge(o Summary) {
 	s.Healed += o.Healed
 	s.Worst = max(s.Worst, o.Worst)
 	s.Placements.add(o.Placements)
+	s.Nearness = append(s.Nearness, o.Nearness...)
 	s.Faults = plus(s.Faults, o.Faults)
 	s.Repeated = plus(s.Repeated, o.Repeated)
 	s.Early = plus(s.Early, o.Early)
@@ -141,6 +146,9 @@ func (s *Summary) String() string {
 		s.Virtual.Round(time.Minute),
 		(s.Healed / time.Duration(max(1, s.Seeds))).Round(time.Second), s.Worst.Round(time.Second))
 	fmt.Fprintln(&b, "placements:", s.Placements)
+	if len(s.Nearness) > 0 {
+		fmt.Fprintf(&b, "within a fifth of the nearest peer:%s\n", nearnessLine(s.Nearness))
+	}
 	for _, part := range []struct {
 		name string
 		of   map[string]int

@@ -82,6 +82,7 @@ func (f Fault) destroysDisk() bool { return f.Kind == Loss || f.Kind == Wiped }
 type Schedule struct {
 	Faults []Fault         // by time
 	Skews  []time.Duration // offsets of the peers' clocks
+	counts []time.Duration // when nearness is counted, since the crawl was seeded
 }
 
 func (s Schedule) String() string {

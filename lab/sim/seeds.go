@@ -28,6 +28,7 @@ type SeedsOptions struct {
 	Seed          uint64
 	Seeds, AtOnce int
 	Level         Level
+	Disturbance   Disturbance // instead of Level; empty: none
 	// History prints the whole history of every seed, Loud the peers' log.
 	History, Loud bool
 	// Self is the command that runs one seed. It must call RunSeed or PlaySeed with
@@ -45,6 +46,8 @@ func (o SeedsOptions) Validate() error {
 		return fmt.Errorf("--seeds %d: want 1 or more", o.Seeds)
 	case o.AtOnce < 1:
 		return fmt.Errorf("--at-once %d: want 1 or more", o.AtOnce)
+	case o.Disturbance != "" && !slices.Contains(Disturbances, o.Disturbance):
+		return fmt.Errorf("--disturb %s: want one of %q", o.Disturbance, Disturbances)
 	case o.Level < Calm || o.Level > Moving:
 		return fmt.Errorf("--level %d: want %d to %d", o.Level, Calm, Moving)
 	}
@@ -95,6 +98,7 @@ func PlaySeeds(ctx context.Context, o SeedsOptions) (Summary, error) {
 type seedOptions struct {
 	Seed          uint64
 	Level         Level
+	Disturbance   Disturbance
 	History, Loud bool
 	Dir           string // for the files of the peers
 	Sum           string // file for the Summary
@@ -108,7 +112,7 @@ func (o SeedsOptions) playInChild(
 		return sum, nil, errors.New("sim: no command that runs a seed")
 	}
 	one := seedOptions{
-		Seed: seed, Level: o.Level, History: o.History, Loud: o.Loud,
+		Seed: seed, Level: o.Level, Disturbance: o.Disturbance, History: o.History, Loud: o.Loud,
 		Dir: filepath.Join(dir, fmt.Sprint("seed-", seed)),
 		Sum: filepath.Join(dir, fmt.Sprint("sum-", seed)),
 	}
@@ -158,7 +162,7 @@ func PlaySeed(t *testing.T, arg string) {
 		t.Fatal(err)
 	}
 	o := DefaultOptions(one.Seed)
-	o.Level, o.Dir = one.Level, one.Dir
+	o.Level, o.Disturbance, o.Dir = one.Level, one.Disturbance, one.Dir
 	if one.Loud {
 		o.Logger = slog.New(slog.NewTextHandler(os.Stdout,
 			&slog.HandlerOptions{Level: slog.LevelDebug}))

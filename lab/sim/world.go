@@ -55,7 +55,7 @@ func newWorld(o Options) (*world, error) {
 	var err error
 	w.web, err = web.New(web.Config{
 		Sites: o.Sites, Pages: o.Pages, Seed: o.Seed, Port: 80, MinDelay: o.Gap,
-		Delay:     40 * time.Millisecond,
+		Delay:     serverDelay,
 		Addrs:     func(i int) []netip.Addr { return w.layout.SiteAddrs[i] },
 		OnRequest: w.recordRequest,
 		Open: func(at netip.AddrPort) (net.Listener, error) {

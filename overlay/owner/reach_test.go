@@ -105,8 +105,8 @@ func TestHomeIsReachable(t *testing.T) {
 	}
 }
 
-// A peer without the quorum lease connects to no server to choose a home: the subnet may have another
-// owner by now, who has just fetched from it.
+// A peer without the quorum lease connects to no server to choose a home: the subnet may have
+// another owner by now, who has just fetched from it.
 func TestNoHomeIsChosenWithoutQuorumLease(t *testing.T) {
 	t.Parallel()
 	c := &connections{}
