@@ -63,6 +63,7 @@ type ReviewState struct {
 	waste    float64   // Review.Waste of the last review
 	hope     float64   // of the last review
 	saved    float64   // wasted scouts that pages have paid for; negative if they are yet to
+	scoutAt  time.Time // no scout before
 }
 
 // Page records that a page was fetched by any peer.
@@ -96,11 +97,20 @@ func (w *ReviewState) Reviewed(
 	move, w.better = c.Move.decide(r, w.better, w.Moves, now)
 	w.saved, w.fetched = w.savings(c), 0
 	w.scout, w.hope, w.waste = "", r.Hope, r.Waste
-	if move == "" && w.CanScout(c) {
+	if move == "" && w.CanScout(c) && !now.Before(w.scoutAt) {
 		w.scout = r.Scout
 	}
 	return move
 }
+
+// Reconsider has the next review also look at peers that have never downloaded from the subnet:
+// there are others than when its owner was chosen.
+func (w *ReviewState) Reconsider() { w.hope = 1 }
+
+// Refused records that a scout refused the page that it was asked for, so that no other is sent
+// until then. Its earlier pages still count: other than one that cannot be reached it can be moved
+// to.
+func (w *ReviewState) Refused(until time.Time) { w.scoutAt = until }
 
 // Scout returns the peer that should fetch the next page, "" for the owner, and assigns
 // the page to it.

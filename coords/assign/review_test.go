@@ -327,6 +327,40 @@ func TestReviewStateScouts(t *testing.T) {
 	}
 }
 
+// A peer without a page is looked at where others than before are there, and no scout is sent for a
+// while after one has refused, which does not keep the subnet from moving.
+func TestReviewStateOthers(t *testing.T) {
+	t.Parallel()
+	c := assign.DefaultReviewConfig()
+	var w assign.ReviewState
+	step := func(r assign.Review, now time.Time) string {
+		w.Page()
+		return w.Reviewed(c, r, now, 0)
+	}
+	if step(assign.Review{}, noon); w.CanScout(c) {
+		t.Error("a page can be spared where nothing is to be gained")
+	}
+	if w.Reconsider(); !w.CanScout(c) {
+		t.Error("no other peer is looked at")
+	}
+	if step(assign.Review{}, noon); w.CanScout(c) {
+		t.Error("others are looked at a second time")
+	}
+	much := assign.Review{Scout: "b", Hope: 1, Better: "b", Gain: 0.5}
+	w.Refused(noon.Add(c.Move.Hold))
+	step(much, noon)
+	if who := w.Scout(); who != "" {
+		t.Errorf("%q is asked again at once", who)
+	}
+	if to := step(much, noon.Add(c.Move.Hold)); to != "b" {
+		t.Errorf("moves to %q, want b", to)
+	}
+	step(assign.Review{Scout: "b", Hope: 1}, noon.Add(c.Move.Hold))
+	if who := w.Scout(); who != "b" {
+		t.Errorf("%q is asked later, want b", who)
+	}
+}
+
 func TestHistory(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

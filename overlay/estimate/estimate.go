@@ -24,6 +24,8 @@ import (
 var (
 	// ErrNotSent means that the estimator has not sent a request to the server and will not.
 	ErrNotSent = errors.New("estimate: not sent")
+	// ErrRefused wraps ErrNotSent: the estimator has said that it will not.
+	ErrRefused = fmt.Errorf("%w: refused", ErrNotSent)
 	// ErrNoReply means that the estimator may have sent a request, but its report did not
 	// arrive.
 	ErrNoReply = errors.New("estimate: no reply")
@@ -119,7 +121,7 @@ func (s *Service) do(
 		return rep, noReply(err)
 	}
 	if a.Refused != "" {
-		return rep, fmt.Errorf("%w: refused: %.*q", ErrNotSent, maxReason, a.Refused)
+		return rep, fmt.Errorf("%w: %.*q", ErrRefused, maxReason, a.Refused)
 	}
 	return s.accept(a.Report)
 }

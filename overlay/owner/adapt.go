@@ -17,7 +17,7 @@ const (
 	// peer, so that its waiting time can show before the next one does.
 	leaveGap = 2 * time.Second
 	// shunned is the time for which a peer that did not answer is neither a scout nor a
-	// successor.
+	// successor, and no scout is sent to a subnet after one has refused.
 	shunned = time.Minute
 )
 

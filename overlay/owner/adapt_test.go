@@ -161,6 +161,30 @@ func TestScoutNotReached(t *testing.T) {
 	}
 }
 
+// After a scout has refused no other is sent for a while, but it can be moved to.
+func TestScoutRefused(t *testing.T) {
+	t.Parallel()
+	m := adaptive(t, prefer(bob), func(c *Config) { c.Adapt.Move.Hold = time.Minute })
+	ok(m, "")
+	now := time.Now()
+	m.placement.review(now)
+	who, _ := m.placement.Where(subnetA)
+	m.placement.Observe(subnetA, who, store.FetchReport{}, estimate.ErrRefused)
+	s := m.subnets[subnetA]
+	if who != bob.id.String() || len(s.avoid) > 0 || len(s.history) != 1 {
+		t.Fatalf("scout %q, avoids %v, %d samples", who, s.avoid, len(s.history))
+	}
+	ok(m, "")
+	m.placement.review(now.Add(time.Second))
+	if who, _ := m.placement.Where(subnetA); who != "" {
+		t.Errorf("asked again at once: %q", who)
+	}
+	m.placement.review(now.Add(time.Minute))
+	if s.unit.To != bob.id.String() {
+		t.Errorf("leaves for %q, want bob, who has been better for a minute", s.unit.To)
+	}
+}
+
 // Back after a crash, the scout that was out is asked again before all else, for
 // it gives the same answer.
 func TestScoutOutlivesRestart(t *testing.T) {

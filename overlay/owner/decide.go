@@ -204,6 +204,8 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 	switch {
 	case errors.Is(err, estimate.ErrNotSent) && deciding:
 		s.exclude[who] = true
+	case errors.Is(err, estimate.ErrRefused):
+		s.watch.Refused(time.Now().Add(shunned))
 	case errors.Is(err, estimate.ErrNotSent):
 		s.shun(who, time.Now())
 	case showsNothing(r):

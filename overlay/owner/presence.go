@@ -84,13 +84,17 @@ func (w *presence) stamp(now time.Time) error {
 	return w.cfg.DB.Update(func(tx *store.Tx) error { return tx.PutMeta(awakeName, now) })
 }
 
-// armSince arms what came to this peer since then.
+// armSince arms what came to this peer since then: others may own it, or be nearer to it.
 func (w *presence) armSince(since, now time.Time, why string) {
 	w.hosts.hostMoves.Reread(since, now)
 	n := 0
 	w.mu.Lock()
 	for _, s := range w.subnets {
-		if !s.since.Before(since) && s.rereads.Rearm(now) {
+		if s.since.Before(since) {
+			continue
+		}
+		s.watch.Reconsider()
+		if s.rereads.Rearm(now) {
 			s.back = true
 			n++
 		}

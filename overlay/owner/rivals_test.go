@@ -159,6 +159,7 @@ func TestPresence(t *testing.T) {
 		var over []Absence
 		m, _, w := guardedBy(t, bob, nil, func(c *Config) {
 			contactsOf(c).absences = func(time.Time) []Absence { return over }
+			c.Adapt = hasty()
 		})
 		m.started = now.Add(-c.running)
 		m.claim(subnetA)
@@ -182,6 +183,11 @@ func TestPresence(t *testing.T) {
 		armed := func(p netip.Prefix) bool { return m.subnets[p].rereads.Planned() }
 		if armed(subnetA) != c.wantOld || armed(subnetB) == c.wantNo {
 			t.Errorf("%s: old %v, young %v", name, armed(subnetA), armed(subnetB))
+		}
+		others := func(p netip.Prefix) bool { return m.subnets[p].watch.CanScout(*m.cfg.Adapt) }
+		if others(subnetA) != c.wantOld || others(subnetB) == c.wantNo {
+			t.Errorf("%s: looks at peers without a page: old %v, young %v", name, others(subnetA),
+				others(subnetB))
 		}
 	}
 }
