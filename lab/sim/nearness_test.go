@@ -6,9 +6,9 @@ import (
 )
 
 func TestNearness(t *testing.T) {
-	ms := func(all ...time.Duration) (times []time.Duration) {
+	ms := func(all ...int) (times []time.Duration) {
 		for _, t := range all {
-			times = append(times, t*time.Millisecond)
+			times = append(times, time.Duration(t)*time.Millisecond)
 		}
 		return times
 	}

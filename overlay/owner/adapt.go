@@ -1,11 +1,13 @@
 package owner
 
 import (
+	"errors"
 	"maps"
 	"math/rand/v2"
 	"time"
 
 	"peerd/coords/assign"
+	"peerd/overlay/estimate"
 	"peerd/overlay/ownership"
 )
 
@@ -117,6 +119,19 @@ func (c *Placement) reviewed(s *subnet, r assign.Review, e assign.Evidence, now 
 	c.step(s, ownership.Event{Kind: ownership.Moved, To: to, Why: ownership.ReasonNearer})
 	c.log.Info("started handover: another peer is nearer", "subnet", s.prefix, "to", to,
 		"gain", r.Gain)
+}
+
+// notSent takes in that a peer that was asked for a page has not requested it; the table's mutex is
+// held.
+func (s *subnet) notSent(who string, deciding bool, err error) {
+	switch {
+	case deciding:
+		s.exclude[who] = true
+	case errors.Is(err, estimate.ErrRefused):
+		s.watch.Refused(time.Now().Add(shunned))
+	default:
+		s.shun(who, time.Now())
+	}
 }
 
 // shun keeps a peer from being asked for a while; the table's mutex is held.

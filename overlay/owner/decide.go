@@ -202,12 +202,8 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 		s.contact = contact{}
 	}
 	switch {
-	case errors.Is(err, estimate.ErrNotSent) && deciding:
-		s.exclude[who] = true
-	case errors.Is(err, estimate.ErrRefused):
-		s.watch.Refused(time.Now().Add(shunned))
 	case errors.Is(err, estimate.ErrNotSent):
-		s.shun(who, time.Now())
+		s.notSent(who, deciding, err)
 	case showsNothing(r):
 	default:
 		probes = s.probed(who)
