@@ -190,6 +190,30 @@ func TestClean(t *testing.T) {
 	}
 }
 
+// A machine is clean for a runner that goes on where another was killed, whose script still runs.
+func TestCleanTwice(t *testing.T) {
+	t.Parallel()
+	p := place{dir: filepath.Join(t.TempDir(), "machine"), id: "x"}
+	for range 30 {
+		if err := os.MkdirAll(filepath.Join(p.dir, "peer-000"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(p.dir, "experiment"), "x")
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() {
+				if err := (Command{"sh", "-c"}).Run(t.Context(), p.clean(), nil, nil); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if _, err := os.Stat(p.dir); err == nil {
+			t.Fatal("it is not clean")
+		}
+	}
+}
+
 // TestJudge judges merged event logs.
 func TestJudge(t *testing.T) {
 	j := judge{gap: time.Second, hosts: map[string]visit{}, pages: map[string]bool{},

@@ -175,14 +175,17 @@ ended "$1" "$2" 100 && printf '%s\tstopped\n' "$1"`
 // file prints a file, compressed, if it exists and is not empty.
 func file(name string) string { return fmt.Sprintf("[ ! -s %[1]s ] || gzip -c %[1]s\n", name) }
 
-// clean removes the directory, and its mark last, so that it can be repeated.
+// clean removes the directory, and its mark last, so that it can be repeated, also while that of a
+// runner that was killed still runs.
 func (p place) clean() string {
-	return fmt.Sprintf("cd && [ -d %[1]s ] && ! rmdir %[1]s 2>/dev/null || exit 0\n",
-		quote(p.dir)) + p.enter() + fmt.Sprintf(`for s in */start.*; do
+	return fmt.Sprintf(`cd && [ -d %[1]s ] && ! rmdir %[1]s 2>/dev/null || exit 0
+gone() { s=$?; cd && ! rmdir %[1]s 2>/dev/null && [ -d %[1]s ] || exit 0; exit $s; }
+trap gone 0
+`, quote(p.dir)) + p.enter() + fmt.Sprintf(`for s in */start.*; do
 	[ -d "$s" ] && runs "${s%%%%/*}" "${s##*.}" && kill -9 "$p"
 done
 for f in *; do [ "$f" = experiment ] || rm -rf "$f" || exit 1; done
-rm experiment && cd || exit 1
+rm -f experiment && cd || exit 1
 case %[1]s in
 /*) rmdir %[1]s ;;
 *) rmdir -p %[1]s 2>/dev/null; [ ! -d %[1]s ] ;; # with the directories above, if they are empty
