@@ -190,7 +190,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// A machine is clean for a runner that goes on where another was killed, whose script still runs.
+// A machine is clean for a runner that goes on after one that was killed while its script ran.
 func TestCleanTwice(t *testing.T) {
 	t.Parallel()
 	p := place{dir: filepath.Join(t.TempDir(), "machine"), id: "x"}
