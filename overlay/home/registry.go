@@ -52,12 +52,15 @@ func NewRegistry(cfg Config) (*Registry, error) {
 func (r *Registry) Settle(
 	ctx context.Context, host string, subnet netip.Prefix,
 ) (netip.Prefix, error) {
-	return r.SettleChosen(ctx, host, func(context.Context) netip.Prefix { return subnet })
+	return r.SettleChosen(ctx, host, func(context.Context) (netip.Prefix, error) {
+		return subnet, nil
+	})
 }
 
-// SettleChosen is Settle that calls choose for the subnet if there is no record.
+// SettleChosen is Settle that calls choose for the subnet if there is no record. It fails with the
+// error of choose, too.
 func (r *Registry) SettleChosen(
-	ctx context.Context, host string, choose func(context.Context) netip.Prefix,
+	ctx context.Context, host string, choose func(context.Context) (netip.Prefix, error),
 ) (netip.Prefix, error) {
 	if err := checkHost(host); err != nil {
 		return netip.Prefix{}, err
@@ -89,7 +92,11 @@ func (r *Registry) SettleChosen(
 	case ok: // a move needs no settling: only its signer may make it
 		return r.Keep(e).Record.Subnet, nil
 	}
-	own := Record{Network: r.cfg.Network, Host: host, Subnet: choose(ctx), By: r.cfg.Self,
+	chosen, err := choose(ctx)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	own := Record{Network: r.cfg.Network, Host: host, Subnet: chosen, By: r.cfg.Self,
 		Issued: r.Now(), Epoch: 1}
 	sealed, err := Seal(own, r.cfg.Key)
 	if err != nil {

@@ -270,12 +270,8 @@ func (w *resolver) settleHome(
 		return r, false, fmt.Errorf("%w: %v", errLeaving, r.Subnet)
 	}
 	defer w.exit(s)
-	if _, known := w.cfg.Homes.Known(host); !known && inSeveral(r.Subnet, addrs) &&
-		!w.MayFetch(r.Subnet) {
-		return r, false, fmt.Errorf("%w: %s", errMayNotConnect, host)
-	}
-	p, err := w.cfg.Homes.SettleChosen(ctx, host, func(ctx context.Context) netip.Prefix {
-		return w.reachability.reachableHome(ctx, host, r.Subnet, addrs)
+	p, err := w.cfg.Homes.SettleChosen(ctx, host, func(ctx context.Context) (netip.Prefix, error) {
+		return w.chooseHome(ctx, host, s.prefix, r.Subnet, addrs)
 	})
 	if err != nil {
 		return r, false, err
@@ -287,7 +283,9 @@ func (w *resolver) settleHome(
 		}
 	}
 	if !believed && len(found) > 0 { // as if there were none: the same for all that see these
-		p = w.reachability.reachableHome(ctx, host, lowest(found), found)
+		if p, err = w.chooseHome(ctx, host, s.prefix, lowest(found), found); err != nil {
+			return r, false, err
+		}
 	}
 	if p != r.Subnet {
 		r.Subnet = p
@@ -306,6 +304,17 @@ func (w *resolver) settleHome(
 		at = time.Now().Add(w.cfg.Gap)
 	}
 	return r, false, w.cfg.Frontier.AddHost(host, p, r.Addr, at)
+}
+
+// chooseHome is reachableHome for a host that came to this peer as the owner of a subnet. It fails
+// with errMayNotConnect if that has to connect, and this peer may not act as the owner now.
+func (w *resolver) chooseHome(
+	ctx context.Context, host string, owned, likely netip.Prefix, addrs []netip.Addr,
+) (netip.Prefix, error) {
+	if inSeveral(likely, addrs) && !w.MayFetch(owned) {
+		return netip.Prefix{}, fmt.Errorf("%w: %s", errMayNotConnect, host)
+	}
+	return w.reachability.reachableHome(ctx, host, likely, addrs), nil
 }
 
 // lowest returns the subnet of the lowest address.
