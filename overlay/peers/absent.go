@@ -31,19 +31,24 @@ type absent struct {
 	Stranger bool `cbor:"2,keyasint,omitempty"`
 }
 
-// checkAbsent returns an error that wraps ErrBeacon if there are more names than may be sent, or
-// longer ones.
-func checkAbsent(all []absent) error {
+// checkNames returns an error that wraps ErrBeacon if there are more names of peers than may be
+// sent, or longer ones. what says which peers they are.
+func checkNames[T any](what string, all []T, name func(T) peer.ID) error {
 	if len(all) > maxAbsent {
-		return fmt.Errorf("%w: %d absent peers, want at most %d", ErrBeacon, len(all), maxAbsent)
+		return fmt.Errorf("%w: %d %s, want at most %d", ErrBeacon, len(all), what, maxAbsent)
 	}
-	for _, a := range all {
-		if len(a.Peer) > maxName {
-			return fmt.Errorf("%w: the ID of an absent peer has %d bytes, want at most %d",
-				ErrBeacon, len(a.Peer), maxName)
+	for _, x := range all {
+		if n := len(name(x)); n > maxName {
+			return fmt.Errorf("%w: %s: an ID has %d bytes, want at most %d", ErrBeacon, what, n,
+				maxName)
 		}
 	}
 	return nil
+}
+
+// checkAbsent is checkNames for peers that are away.
+func checkAbsent(all []absent) error {
+	return checkNames("absent peers", all, func(a absent) peer.ID { return a.Peer })
 }
 
 // newcomers knows who joined while others were away, and what this peer was told when it joined

@@ -2,13 +2,13 @@ package peers
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/clock"
 	"peerd/internal/lru"
 	"peerd/internal/order"
 )
@@ -33,24 +33,13 @@ func newElsewhere() *elsewhere {
 	return &elsewhere{by: lru.NewSimple[peer.ID, []peer.ID](maxTellers, nil)}
 }
 
-// checkJoined returns an error that wraps ErrBeacon if there are more names than may be sent, or
-// longer ones.
+// checkJoined is checkNames for peers that joined.
 func checkJoined(all []peer.ID) error {
-	if len(all) > maxAbsent {
-		return fmt.Errorf("%w: %d peers that joined, want at most %d", ErrBeacon, len(all),
-			maxAbsent)
-	}
-	for _, p := range all {
-		if len(p) > maxName {
-			return fmt.Errorf("%w: the ID of a peer that joined has %d bytes, want at most %d",
-				ErrBeacon, len(p), maxName)
-		}
-	}
-	return nil
+	return checkNames("joined peers", all, func(p peer.ID) peer.ID { return p })
 }
 
-// joinedHere returns the peers that this one first heard while a member was away that is back for
-// less than tellFor; first those that joined last.
+// joinedHere returns the peers that this one first heard between the first departure and the last
+// return of all members that are back for less than tellFor; first those that joined last.
 func (n *newcomers) joinedHere() (all []peer.ID) {
 	d, now := n.directory, n.directory.cfg.Local.Now()
 	d.mu.RLock()
@@ -63,9 +52,7 @@ func (n *newcomers) joinedHere() (all []peer.ID) {
 		if left := l.left.Add(awayFor); from.IsZero() || left.Before(from) {
 			from = left
 		}
-		if l.came.After(to) {
-			to = l.came
-		}
+		to = clock.Later(to, l.came)
 	}
 	for p, l := range d.lives {
 		if l.first.After(from) && !l.first.After(to) {
@@ -152,8 +139,8 @@ func (n *newcomers) JoinedElsewhere(p peer.ID) (since time.Time, ok bool) {
 	return since, len(named) > 0
 }
 
-// wasHere reports whether most of some peers that were away were so while p was here, and not while
-// it was away with them or joined. The caller holds the directory's mutex.
+// wasHere reports whether p was a member, and not away itself, when most of some other peers were
+// away. The caller holds the directory's mutex.
 func (n *newcomers) wasHere(p peer.ID, away []peer.ID, now time.Time) bool {
 	here := 0
 	for _, w := range away {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/clock"
 )
 
 // A meeting is a network of which two sides, a and b, are apart while x joins the one and y the
@@ -49,16 +51,9 @@ func newMeeting(as, bs int) *meeting {
 func (m *meeting) join(p peer.ID) {
 	m.at[p] = testDirectory(p, 10)
 	for _, d := range m.at {
-		m.at[p].now = clockLater(m.at[p].now, d.now)
+		m.at[p].now = clock.Later(m.at[p].now, d.now)
 	}
 	m.who[p] = newNewcomers(m.at[p].Directory)
-}
-
-func clockLater(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // pass lets time go by in which all hear each other, members first, or only those on their own
@@ -93,8 +88,8 @@ func (m *meeting) tell(silent ...peer.ID) {
 	}
 }
 
-// Members that meet again take who joined elsewhere for a peer that joined those that were away. It
-// joined while their own members were away, and who joined here while its members were.
+// Members that meet again know who joined on the other side: while the members of this side were
+// away. Who joined on this side did so while those of the other one were away.
 func TestJoinedElsewhere(t *testing.T) {
 	t.Parallel()
 	m := newMeeting(3, 2)
@@ -106,7 +101,6 @@ func TestJoinedElsewhere(t *testing.T) {
 				t.Errorf("%s: %s joined elsewhere: %t, want %t", string(p), string(q), ok, want)
 			}
 			for w := range m.who {
-				// Who joined itself does not know who else of its side did.
 				if want := late(q) && !late(w) && sideOf(q) != sideOf(w); p != w &&
 					n.Joined(q, w) != want {
 					t.Errorf("%s: %s joined while %s was away: %t, want %t", string(p), string(q),
