@@ -103,13 +103,12 @@ func (w *ReviewState) Reviewed(
 	return move
 }
 
-// Reconsider has the next review also look at peers that have never downloaded from the subnet:
-// there are others than when its owner was chosen.
+// Reconsider has the next review also look at peers that have never downloaded from the subnet. It
+// is called when there are peers that could not be asked before.
 func (w *ReviewState) Reconsider() { w.hope = 1 }
 
-// Refused records that a scout refused the page that it was asked for, so that no other is sent
-// until then. Its earlier pages still count: other than one that cannot be reached it can be moved
-// to.
+// Refused records that a scout refused the page that it was asked for. No other scout is sent until
+// the given time. The subnet can still move to the peer that refused.
 func (w *ReviewState) Refused(until time.Time) { w.scoutAt = until }
 
 // Scout returns the peer that should fetch the next page, "" for the owner, and assigns
