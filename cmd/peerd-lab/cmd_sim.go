@@ -19,9 +19,9 @@ func newSimCommand() *cobra.Command {
 history of each. Levels: 0 no faults, 1 faults from which all peers recover, 2 one
 peer is lost for good, too, 3 a site moves, too.
 
-With --disturb it has one fault instead, and counts before it and five minutes after
-it which owners are near: a page takes at most a fifth longer there than at the
-nearest peer.`,
+With --disturb each has one fault instead, and nothing is checked: before the fault
+and five minutes after it, it counts the owners that are near, where a page takes at
+most a fifth longer than at the nearest peer.`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Level = sim.Level(level)

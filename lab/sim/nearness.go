@@ -11,7 +11,7 @@ import (
 	"peerd/store"
 )
 
-// A Disturbance is one fault of which NearnessOf tells what it does to the choice of owners.
+// A Disturbance is one fault, of which a run shows what it does to the choice of owners (Nearness).
 type Disturbance string
 
 // The disturbances.
@@ -44,8 +44,8 @@ func (d Disturbance) options(o Options) Options {
 	return o
 }
 
-// schedule returns the fault, and when nearness is counted.
-func (d Disturbance) schedule(o Options) (s Schedule, counts []time.Duration) {
+// schedule returns the fault, and when nearness is counted: before it, and after its end.
+func (d Disturbance) schedule(o Options) (s Schedule) {
 	s.Skews = make([]time.Duration, o.Peers)
 	f := Fault{At: disturbedAt, Peers: []int{int(o.Seed % uint64(o.Peers))}}
 	switch d {
@@ -62,7 +62,8 @@ func (d Disturbance) schedule(o Options) (s Schedule, counts []time.Duration) {
 	if d != Undisturbed {
 		s.Faults = []Fault{f}
 	}
-	return s, []time.Duration{disturbedAt - pollInterval, disturbedAt + f.For + recoverFor}
+	s.counts = []time.Duration{disturbedAt - pollInterval, disturbedAt + f.For + recoverFor}
+	return s
 }
 
 // Nearness counts the subnets with an owner, and of these the ones that are near: a page takes at

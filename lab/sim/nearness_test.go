@@ -34,7 +34,8 @@ func TestNearness(t *testing.T) {
 // Each disturbance but the first has one fault, and is counted before it and after it has ended.
 func TestDisturbances(t *testing.T) {
 	for i, d := range Disturbances {
-		s, counts := d.schedule(d.options(DefaultOptions(3)))
+		s := d.schedule(d.options(DefaultOptions(3)))
+		counts := s.counts
 		if len(counts) != 2 || len(s.Faults) != min(i, 1) {
 			t.Errorf("%s: %d counts and %d faults", d, len(counts), len(s.Faults))
 			continue

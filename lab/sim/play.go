@@ -31,16 +31,14 @@ const (
 	restartDelay = 5 * time.Second
 )
 
-// Run runs one simulation and checks the invariants. It must be called in a
-// testing/synctest bubble and leaves no goroutine running there.
+// Run runs one simulation and checks the invariants; with a Disturbance it counts nearness
+// instead. It must be called in a testing/synctest bubble and leaves no goroutine running there.
 func Run(o Options) (Result, error) {
 	if o.Disturbance == "" {
 		return Play(o, NewSchedule(o))
 	}
 	o = o.Disturbance.options(o)
-	s, counts := o.Disturbance.schedule(o)
-	s.counts = counts
-	return Play(o, s)
+	return Play(o, o.Disturbance.schedule(o))
 }
 
 // Play is Run with a given schedule.
