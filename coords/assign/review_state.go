@@ -64,6 +64,7 @@ type ReviewState struct {
 	hope     float64   // of the last review
 	saved    float64   // wasted scouts that pages have paid for; negative if they are yet to
 	scoutAt  time.Time // no scout before
+	opened   time.Time // when the choice of the owner was last opened again; zero: it was not
 }
 
 // Page records that a page was fetched by any peer.
@@ -95,6 +96,9 @@ func (w *ReviewState) Reviewed(
 ) (move string) {
 	w.reviewAt = now.Add(time.Duration(float64(c.Every) * (1 + spread/4)))
 	move, w.better = c.Move.decide(r, w.better, w.Moves, now)
+	if !w.opened.IsZero() && now.Sub(w.opened) < c.Move.Memory {
+		move = r.Better
+	}
 	w.saved, w.fetched = w.savings(c), 0
 	w.scout, w.hope, w.waste = "", r.Hope, r.Waste
 	if move == "" && w.CanScout(c) && !now.Before(w.scoutAt) {
@@ -103,9 +107,11 @@ func (w *ReviewState) Reviewed(
 	return move
 }
 
-// Reconsider has the next review also look at peers that have never downloaded from the subnet. It
-// is called when there are peers that could not be asked before.
-func (w *ReviewState) Reconsider() { w.hope = 1 }
+// Reconsider opens the choice of the owner again, because it was not chosen, or because peers have
+// come since. The next review also looks at peers that have never downloaded from the subnet.
+// Within MoveConfig.Memory the subnet moves once as soon as a peer is Review.Better: an owner that
+// was not compared with all others has no advantage over them.
+func (w *ReviewState) Reconsider(now time.Time) { w.hope, w.opened = 1, now }
 
 // Refused records that a scout refused the page that it was asked for. No other scout is sent until
 // the given time. The subnet can still move to the peer that refused.
@@ -126,5 +132,5 @@ func (w *ReviewState) Scout() string {
 func (w *ReviewState) Moved(now time.Time) {
 	all := append(slices.Clone(w.Moves), now)
 	w.Moves = all[max(0, len(all)-MaxMoves):]
-	w.better = time.Time{}
+	w.better, w.opened = time.Time{}, time.Time{}
 }

@@ -340,7 +340,7 @@ func TestReviewStateOthers(t *testing.T) {
 	if step(assign.Review{}, noon); w.CanScout(c) {
 		t.Error("a page can be spared where nothing is to be gained")
 	}
-	if w.Reconsider(); !w.CanScout(c) {
+	if w.Reconsider(noon.Add(-c.Move.Memory)); !w.CanScout(c) {
 		t.Error("no other peer is looked at")
 	}
 	if step(assign.Review{}, noon); w.CanScout(c) {
@@ -358,6 +358,46 @@ func TestReviewStateOthers(t *testing.T) {
 	step(assign.Review{Scout: "b", Hope: 1}, noon.Add(c.Move.Hold))
 	if who := w.Scout(); who != "b" {
 		t.Errorf("%q is asked later, want b", who)
+	}
+}
+
+// An owner that was not compared with all others is left once without a wait and with the certainty
+// that Better implies, if that comes within MoveConfig.Memory.
+func TestReviewStateOpen(t *testing.T) {
+	t.Parallel()
+	c := assign.DefaultReviewConfig()
+	better := assign.Review{Better: "b", Gain: 0.2, Doubt: coords.Tail}
+	for _, tc := range []struct {
+		name   string
+		opened time.Duration // before noon; negative: never
+		better bool
+		want   string
+	}{
+		{"at once", 0, true, "b"},
+		{"none is better", 0, false, ""},
+		{"late", c.Move.Memory - time.Second, true, "b"},
+		{"too late", c.Move.Memory, true, ""},
+		{"chosen", -1, true, ""},
+	} {
+		var w assign.ReviewState
+		if tc.opened >= 0 {
+			w.Reconsider(noon.Add(-tc.opened))
+		}
+		r := assign.Review{}
+		if tc.better {
+			r = better
+		}
+		to := w.Reviewed(c, r, noon, 0)
+		if to != tc.want {
+			t.Errorf("%s: moves to %q, want %q", tc.name, to, tc.want)
+		}
+		if to == "" {
+			continue
+		}
+		w.Moved(noon)
+		if again := w.Reviewed(c, better, noon, 0); again != "" {
+			t.Errorf("%s: moves once more, to %q", tc.name, again)
+		}
 	}
 }
 

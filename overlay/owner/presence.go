@@ -93,7 +93,7 @@ func (w *presence) armSince(since, now time.Time, why string) {
 		if s.since.Before(since) {
 			continue
 		}
-		s.watch.Reconsider()
+		s.watch.Reconsider(now)
 		if s.rereads.Rearm(now) {
 			s.back = true
 			n++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/coords/assign"
 	"peerd/overlay/lease"
 	"peerd/overlay/ownership"
 	"peerd/overlay/record/recordtest"
@@ -169,6 +170,11 @@ func TestTakeover(t *testing.T) {
 				t.Error("requests at a time")
 			}
 			until(t, "it is counted", func() bool { return e.Stats().Takeovers == 1 })
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			if !e.subnets[subnetA].watch.CanScout(assign.DefaultReviewConfig()) {
+				t.Error("other peers are not looked at")
+			}
 		})
 	}
 }
