@@ -137,6 +137,28 @@ func TestScout(t *testing.T) {
 	}
 }
 
+// Pages of a decided subnet are saved in groups, and less often the more are kept.
+func TestPagesSaved(t *testing.T) {
+	t.Parallel()
+	m := adaptive(t, prefer(bob), nil)
+	saved := 0
+	for n := range 4 * saveEvery {
+		ok(m, "")
+		s, _ := m.stored(subnetA)
+		got := len(openEvidence(s.Evidence).Samples)
+		if got == saved {
+			continue
+		}
+		if least := max(saveEvery, (n+1)/2); got != n+1 || got-saved < least {
+			t.Errorf("after %d pages %d are on the disk, and %d were before", n+1, got, saved)
+		}
+		saved = got
+	}
+	if saved < 2*saveEvery {
+		t.Errorf("%d of %d pages were saved", saved, 4*saveEvery)
+	}
+}
+
 // A scout that was not reached is left alone for a while, and the subnet stays.
 func TestScoutNotReached(t *testing.T) {
 	t.Parallel()

@@ -215,12 +215,13 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 			c.scouts.Add(1)
 		}
 	}
+	due := deciding || scout || s.learned()
 	c.mu.Unlock()
 	if err != nil {
 		c.log.Info("estimation failed", "subnet", p, "peer", who, "err", err)
 	}
-	if !deciding && !scout {
-		return // written down only while it decides something, or others were asked
+	if !due {
+		return
 	}
 	if err := c.saveCounting(s, store.Counters{Probes: probes}); err != nil {
 		c.log.Error("failed to save subnet state", "subnet", p, "err", err)

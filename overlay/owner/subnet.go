@@ -56,6 +56,7 @@ type decision struct {
 type watched struct {
 	history history
 	news    bool                 // samples came in since the proxy was fitted
+	unsaved int                  // samples that came in since the state was last saved
 	watch   assign.ReviewState   // once it is decided
 	avoid   map[string]time.Time // whom no scout is sent to, until when
 	lenders []string             // who had it until their hours ended, the first one first
@@ -107,4 +108,13 @@ func (s *subnet) observe(x coords.Sample) {
 	s.history.add(x)
 	s.history.trim()
 	s.news = true
+	s.unsaved++
+}
+
+// saveEvery is how many samples come in before those of a decided subnet are saved, at least.
+const saveEvery = 8
+
+// learned reports whether much of what is known of a subnet is not on the disk.
+func (s *subnet) learned() bool {
+	return s.unsaved >= max(saveEvery, len(s.history)/2)
 }

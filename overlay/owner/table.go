@@ -194,6 +194,7 @@ func (t *table) saveCounting(s *subnet, n store.Counters) error {
 	err := t.cfg.DB.Batch(func(tx *store.Tx) error {
 		t.mu.Lock()
 		r, err := s.record()
+		s.unsaved = 0
 		current := t.subnets[s.prefix] == s && s.disk != diskRemoving
 		t.mu.Unlock()
 		if err != nil || !current {

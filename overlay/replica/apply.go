@@ -109,6 +109,9 @@ func (cs *copies) applyLog(r *heldCopy, t *logRecords) error {
 	if t.Log != at.Pos.Log || at.Unstarted || len(at.Cursor) > 0 || t.First > at.Pos.Seq+1 {
 		return fmt.Errorf("%w: records from %d, the copy is at %d", errGap, t.First, at.Pos.Seq)
 	}
+	if err := t.putEvidence(cs.cfg.DB, r.subnet); err != nil {
+		return err
+	}
 	known := min(at.Pos.Seq+1-t.First, uint64(len(t.Records)))
 	var ops []store.Op
 	bytes := int64(0)
@@ -141,6 +144,24 @@ func (cs *copies) applyLog(r *heldCopy, t *logRecords) error {
 		return nil
 	}
 	return cs.write(r, ops, at)
+}
+
+// putEvidence writes the evidence that came with log records.
+func (t *logRecords) putEvidence(db *store.DB, p netip.Prefix) error {
+	switch {
+	case len(t.Evidence) > maxEvidence || t.Estimations < 0:
+		return fmt.Errorf("%w: evidence is out of range", errMalformed)
+	case len(t.Evidence) == 0:
+		return nil
+	}
+	return db.Update(func(tx *store.Tx) error {
+		rec, err := tx.Subnet(p)
+		if err != nil || rec.Phase != store.PhaseReplica {
+			return err
+		}
+		rec.Evidence, rec.Estimations = t.Evidence, t.Estimations
+		return tx.PutSubnet(rec)
+	})
 }
 
 func clears(ops []store.Op) bool {

@@ -171,6 +171,54 @@ func TestLeaseAndWitnessSetReachReplica(t *testing.T) {
 	}
 }
 
+// What the owner has learned reaches the replica with the next changes, at intervals.
+func TestEvidenceReachesReplica(t *testing.T) {
+	t.Parallel()
+	ha, hb := hostPair(t)
+	a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+	addOwned(t, a.db, subnet)
+	follow(t, a, subnet, b)
+	flush(t, a, subnet)
+	arrived := func() string {
+		var rec store.Subnet
+		err := b.db.View(func(tx *store.Tx) (err error) {
+			rec, err = tx.Subnet(subnet)
+			return err
+		})
+		if err != nil || rec.Phase != store.PhaseReplica {
+			t.Fatalf("the copy is %+v, %v", rec, err)
+		}
+		return fmt.Sprint(string(rec.Evidence), " ", rec.Estimations)
+	}
+	for i, step := range []struct {
+		evidence string
+		due      bool
+		want     string
+	}{
+		{"evidence", true, "evidence 0"}, // was sent with the request to keep a copy
+		{"more", false, "evidence 0"},
+		{"more", true, "more 2"},
+		{"most", true, "most 3"},
+	} {
+		update(t, a.db, func(tx *store.Tx) error {
+			rec, err := tx.Subnet(subnet)
+			rec.Evidence, rec.Estimations = []byte(step.evidence), i
+			return errors.Join(err, tx.PutSubnet(rec))
+		})
+		if step.due {
+			a.sources.mu.Lock()
+			a.sources.follower(subnet, hb.ID()).evidence.at = time.Time{}
+			a.sources.mu.Unlock()
+		}
+		crawl(t, a.db, "b.test", 1)
+		flush(t, a, subnet)
+		if got := arrived(); got != step.want {
+			t.Errorf("step %d: the replica has %q, want %q", i, got, step.want)
+		}
+	}
+	checkSame(t, a.db, b.db, subnet)
+}
+
 // The witness set of an owner is deleted when there is no copy of its subnets any more.
 func TestWitnessSetOfFormerOwner(t *testing.T) {
 	t.Parallel()

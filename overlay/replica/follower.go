@@ -75,6 +75,7 @@ type follower struct {
 	acked    LogPos    // the replica has everything up to here on its disk
 	complete bool      // and has acknowledged that its copy has no gap
 	unacked  sendTimes // of records that are not acknowledged; see heartbeat.go
+	evidence known     // what the replica has of the subnet's evidence
 	reopens  int       // consecutive times that it had to be opened again
 	retryAt  time.Time
 

@@ -283,6 +283,10 @@ func TestGapsDetected(t *testing.T) {
 		// another log
 		{Records: &logRecords{Subnet: subnet, Log: 2, First: 6, Records: [][]byte{piece}}},
 		{Records: &logRecords{Subnet: subnet, Log: 1, First: 0, Records: [][]byte{piece}}},
+		{Records: &logRecords{Subnet: subnet, Log: 1, First: 6,
+			Evidence: make([]byte, maxEvidence+1)}},
+		{Records: &logRecords{Subnet: subnet, Log: 1, First: 6, Evidence: []byte{0},
+			Estimations: -1}},
 	} {
 		l.send(d)
 		if h := l.reply(); h.Status != statusReopen && h.Status != statusRefused {
@@ -501,6 +505,7 @@ func FuzzHandleFrame(f *testing.F) {
 		{Close: &closeRequest{Subnet: subnet}},
 		{Piece: &snapshotPiece{Subnet: subnet, Start: LogPos{Log: 1}, Ops: piece}},
 		{Records: &logRecords{Subnet: subnet, Log: 1, First: 1, Records: [][]byte{piece}}},
+		{Records: &logRecords{Subnet: subnet, Log: 1, First: 1, Evidence: []byte{0}}},
 	} {
 		b, err := wire.Marshal(d)
 		if err != nil {

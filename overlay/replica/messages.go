@@ -83,6 +83,9 @@ type logRecords struct {
 	First   uint64       `cbor:"3,keyasint"` // number of the first record
 	Records [][]byte     `cbor:"4,keyasint"`
 	Urgent  bool         `cbor:"5,keyasint,omitempty"` // a caller waits for the acknowledgement
+	// Evidence and Estimations replace those of the OpenRequest, if there is any.
+	Evidence    []byte `cbor:"6,keyasint,omitempty"`
+	Estimations int    `cbor:"7,keyasint,omitempty"`
 }
 
 // closeRequest ends a copy on a link.

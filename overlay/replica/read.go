@@ -3,6 +3,7 @@ package replica
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"net/netip"
 	"time"
@@ -28,7 +29,39 @@ func (s *sources) openRequest(j job) (*OpenRequest, error) {
 		o.Lease, o.Evidence, o.Estimations = rec.Lease, rec.Evidence, rec.Estimations
 		return err
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	j.f.evidence = known{at: time.Now(), hash: maphash.Bytes(evidenceSeed, o.Evidence)}
 	return &o, err
+}
+
+// evidenceEvery is how often a replica is sent the evidence at most, so that a subnet that it takes
+// over is not estimated from the beginning.
+const evidenceEvery = 30 * time.Second
+
+var evidenceSeed = maphash.MakeSeed()
+
+// known is what a replica has of the evidence of a subnet.
+type known struct {
+	at   time.Time // when the record of the subnet was last read for it
+	hash uint64    // of the evidence, with evidenceSeed
+}
+
+// addEvidence adds the evidence to some records if has is not what it is now. It returns what the
+// replica then has.
+func (t *logRecords) addEvidence(tx *store.Tx, has known, now time.Time) (known, error) {
+	if now.Sub(has.at) < evidenceEvery {
+		return has, nil
+	}
+	rec, err := tx.Subnet(t.Subnet)
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	next := known{at: now, hash: maphash.Bytes(evidenceSeed, rec.Evidence)}
+	if next.hash != has.hash {
+		t.Evidence, t.Estimations = rec.Evidence, rec.Estimations
+	}
+	return next, err
 }
 
 // logOf returns the end and the base of a subnet's log, which it starts if there is none.
@@ -59,7 +92,7 @@ func (l *ownerLink) readLog(j job) (*logRecords, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	from, ok := j.f.sent, l.valid(j, stateLog)
+	from, has, ok := j.f.sent, j.f.evidence, l.valid(j, stateLog)
 	s.mu.Unlock()
 	if !ok {
 		return nil, nil
@@ -70,6 +103,9 @@ func (l *ownerLink) readLog(j job) (*logRecords, error) {
 	t := &logRecords{Subnet: p, Log: from.Log, First: from.Seq + 1, Urgent: j.urgent}
 	more, size := false, 0
 	err = s.cfg.DB.View(func(tx *store.Tx) error {
+		if has, err = t.addEvidence(tx, has, time.Now()); err != nil {
+			return err
+		}
 		return tx.LogRecords(p, from.Seq, func(_ uint64, raw []byte) (bool, error) {
 			if size > 0 && size+len(raw) > pieceBytes || len(t.Records) == maxRecords {
 				more = true
@@ -92,14 +128,14 @@ func (l *ownerLink) readLog(j job) (*logRecords, error) {
 	if !l.valid(j, stateLog) {
 		return nil, nil
 	}
-	j.f.sent = to
+	j.f.sent, j.f.evidence = to, has
 	if len(t.Records) > 0 {
 		j.f.unacked.add(to.Seq, time.Now())
 	}
 	if more {
 		l.queue(j.f, j.urgent)
 	}
-	if len(t.Records) == 0 && !j.urgent {
+	if len(t.Records) == 0 && len(t.Evidence) == 0 && !j.urgent {
 		return nil, nil
 	}
 	return t, nil

@@ -158,6 +158,7 @@ func (d ownerFrame) weight() int {
 	case d.Piece != nil:
 		n += max(len(d.Piece.Ops), pieceBytes)
 	case d.Records != nil:
+		n += len(d.Records.Evidence)
 		for _, r := range d.Records.Records {
 			n += 4 * len(r)
 		}
