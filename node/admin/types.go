@@ -257,8 +257,8 @@ type Subnet struct {
 	Hosts   int         `json:"hosts"`
 	Pending int64       `json:"pending"`
 	State   SubnetState `json:"state"`
-	// Unverified means that another peer may own it by now. Nothing is fetched from it until
-	// the lease has been verified.
+	// Unverified means that another peer may own it by now, because its lease is in doubt or
+	// this peer has no quorum lease. Nothing is fetched from it until that is known.
 	Unverified  bool      `json:"unverified"`
 	Proxy       *Proxy    `json:"proxy"` // null before it is located
 	Estimations int       `json:"estimations"`

@@ -45,22 +45,26 @@ func (t *table) MayFetch(p netip.Prefix) bool {
 
 // List returns a row a subnet.
 func (t *table) List() []Info {
+	right := t.HasQuorumLease()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := make([]Info, 0, len(t.subnets))
 	for _, s := range t.subnets {
-		all = append(all, s.info())
+		i := s.info()
+		i.Unverified = i.Unverified || !right
+		all = append(all, i)
 	}
 	return all
 }
 
 // Counts returns the current numbers. It looks at each subnet, but allocates nothing.
 func (t *table) Counts() (c Counts) {
+	right := t.HasQuorumLease()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, s := range t.subnets {
 		switch {
-		case s.unit.Doubt != 0 || s.unit.State == ownership.Yielding:
+		case !right || s.unit.Doubt != 0 || s.unit.State == ownership.Yielding:
 			c.Unverified++
 		case s.unit.Leaves():
 			c.Leaving++
@@ -275,9 +279,9 @@ type Info struct {
 	Estimations int
 	Since       time.Time
 	Moves       int // recent moves because the nearest peer changed
-	// Unverified reports that the subnet may have another owner by now, because a witness
-	// has voted or the lease could not be renewed. Until that is known nothing is fetched
-	// there.
+	// Unverified reports that the subnet may have another owner by now, because a witness has
+	// voted, the lease could not be renewed, or this peer has no quorum lease. Until that is
+	// known nothing is fetched there.
 	Unverified bool
 	// Revoked reports that it is a witness's vote.
 	Revoked bool

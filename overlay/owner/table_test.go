@@ -12,7 +12,9 @@ import (
 
 // Each subnet counts once, whatever applies to it.
 func TestCounts(t *testing.T) {
-	m := &table{subnets: map[netip.Prefix]*subnet{}}
+	w := &fakeWitness{right: true}
+	m := &table{subnets: map[netip.Prefix]*subnet{},
+		env: newEnv(Config{FailoverConfig: FailoverConfig{Witness: w}})}
 	for i, u := range []ownership.Unit{
 		{State: ownership.Deciding},
 		{State: ownership.Closed, To: "b"},
@@ -29,6 +31,21 @@ func TestCounts(t *testing.T) {
 	want := Counts{Estimating: 1, Owned: 2, Leaving: 3, Unverified: 3}
 	if got := m.Counts(); got != want {
 		t.Errorf("Counts() = %+v, want %+v", got, want)
+	}
+	unverified := func() (n int) {
+		for _, i := range m.List() {
+			if i.Unverified {
+				n++
+			}
+		}
+		return n
+	}
+	if n := unverified(); n != want.Unverified {
+		t.Errorf("List() has %d unverified subnets, want %d", n, want.Unverified)
+	}
+	w.right = false // others may own all of them by now
+	if got, n := m.Counts(), unverified(); got != (Counts{Unverified: 9}) || n != 9 {
+		t.Errorf("without a quorum lease Counts() = %+v, List() has %d unverified subnets", got, n)
 	}
 	if n := testing.AllocsPerRun(10, func() { m.Counts() }); n != 0 {
 		t.Errorf("Counts() allocates %v times", n)
