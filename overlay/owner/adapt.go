@@ -53,6 +53,20 @@ func (c *Placement) review(now time.Time) {
 			continue
 		}
 		c.reviewed(s, r, e, now)
+		c.saveLearned(s)
+	}
+}
+
+// saveLearned saves a subnet if much of what is known of it is not on the disk.
+func (c *Placement) saveLearned(s *subnet) {
+	c.mu.Lock()
+	due := s.learned()
+	c.mu.Unlock()
+	if !due {
+		return
+	}
+	if err := c.save(s); err != nil {
+		c.log.Error("failed to save subnet state", "subnet", s.prefix, "err", err)
 	}
 }
 

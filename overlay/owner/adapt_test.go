@@ -140,10 +140,12 @@ func TestScout(t *testing.T) {
 // Pages of a decided subnet are saved in groups, and less often the more are kept.
 func TestPagesSaved(t *testing.T) {
 	t.Parallel()
-	m := adaptive(t, prefer(bob), nil)
-	saved := 0
+	m := adaptive(t, prefer(bob), func(c *Config) { c.Adapt.Move.Hold = time.Hour })
+	now, saved := time.Now(), 0
 	for n := range 4 * saveEvery {
 		ok(m, "")
+		now = now.Add(10 * time.Second)
+		m.placement.review(now)
 		s, _ := m.stored(subnetA)
 		got := len(openEvidence(s.Evidence).Samples)
 		if got == saved {

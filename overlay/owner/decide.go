@@ -215,13 +215,12 @@ func (c *Placement) Observe(p netip.Prefix, who string, r store.FetchReport, err
 			c.scouts.Add(1)
 		}
 	}
-	due := deciding || scout || s.learned()
 	c.mu.Unlock()
 	if err != nil {
 		c.log.Info("estimation failed", "subnet", p, "peer", who, "err", err)
 	}
-	if !due {
-		return
+	if !deciding && !scout {
+		return // saved with many others, by a review
 	}
 	if err := c.saveCounting(s, store.Counters{Probes: probes}); err != nil {
 		c.log.Error("failed to save subnet state", "subnet", p, "err", err)

@@ -111,10 +111,8 @@ func (s *subnet) observe(x coords.Sample) {
 	s.unsaved++
 }
 
-// saveEvery is how many samples come in before those of a decided subnet are saved, at least.
+// saveEvery is how many samples of a decided subnet are saved together at least.
 const saveEvery = 8
 
 // learned reports whether much of what is known of a subnet is not on the disk.
-func (s *subnet) learned() bool {
-	return s.unsaved >= max(saveEvery, len(s.history)/2)
-}
+func (s *subnet) learned() bool { return s.unsaved >= max(saveEvery, len(s.history)/2) }
