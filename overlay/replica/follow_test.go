@@ -205,11 +205,13 @@ func TestEvidenceReachesReplica(t *testing.T) {
 			rec.Evidence, rec.Estimations = []byte(step.evidence), i
 			return errors.Join(err, tx.PutSubnet(rec))
 		})
+		at := time.Now().Add(time.Hour)
 		if step.due {
-			a.sources.mu.Lock()
-			a.sources.follower(subnet, hb.ID()).evidence.at = time.Time{}
-			a.sources.mu.Unlock()
+			at = time.Time{}
 		}
+		a.sources.mu.Lock()
+		a.sources.follower(subnet, hb.ID()).evidence.at = at
+		a.sources.mu.Unlock()
 		crawl(t, a.db, "b.test", 1)
 		flush(t, a, subnet)
 		if got := arrived(); got != step.want {
