@@ -101,7 +101,7 @@ func (a *arrivals) taken(rec store.Subnet, l lease.Lease, sealed []byte) (*subne
 	s.unit, _ = ownership.Unit{}.Step(ownership.Event{Kind: ownership.Arrived,
 		Decided: !e.Deciding})
 	s.inherit(e)
-	s.watch.Reconsider(now) // nothing but the copy speaks for this peer
+	s.watch.Reconsider(now) // this peer was not chosen: it has a copy
 	s.renewAt, s.idleSince = now.Add(a.cfg.LeaseTTL/3), now
 	return s, nil
 }
