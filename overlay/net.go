@@ -152,6 +152,12 @@ func (n *Net) Close() error {
 		}
 	}
 	if n.Host != nil {
+		// Host.Close of go-libp2p 0.51 stops reading the events of identified peers before it
+		// closes the connections. If more than 16 peers identify themselves in between it does not
+		// return, as happened when forty peers were stopped at once.
+		if err := n.Host.Network().Close(); err != nil {
+			errs = append(errs, fmt.Errorf("overlay: close connections: %w", err))
+		}
 		if err := n.Host.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("overlay: close host: %w", err))
 		}

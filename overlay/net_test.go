@@ -13,6 +13,7 @@ import (
 
 	record "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/crypto"
+	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/transport/tcp"
@@ -267,4 +268,40 @@ func TestAnnounce(t *testing.T) {
 			return a.String() == cfg.Announce[0]
 		})
 	})
+}
+
+// A Net closes although many peers identify themselves meanwhile, as they do when all stop at once.
+func TestCloseWhilePeersIdentify(t *testing.T) {
+	other := newNet(t, 1, "test-net")
+	n, err := New(testConfig(t, 2, "test-net"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	identified, err := n.Host.EventBus().Emitter(&event.EvtPeerIdentificationCompleted{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Host.Connect(t.Context(), infoOf(other)); err != nil {
+		t.Fatal(err)
+	}
+	n.Host.Network().Notify(&network.NotifyBundle{
+		DisconnectedF: func(_ network.Network, c network.Conn) {
+			for range 64 {
+				e := event.EvtPeerIdentificationCompleted{Peer: c.RemotePeer(), Conn: c}
+				if err := identified.Emit(e); err != nil {
+					t.Error(err)
+				}
+			}
+		},
+	})
+	closed := make(chan error, 1)
+	go func() { closed <- n.Close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("not closed after 30 s")
+	}
 }
