@@ -107,11 +107,22 @@ func (j *joiner) disconnected(nw network.Network, c network.Conn) {
 		return
 	}
 	if len(nw.Peers()) < connsLow {
-		j.lost.add(j.net.Host.Peerstore().PeerInfo(p), time.Now())
+		j.lost.add(j.net.Host.Peerstore().PeerInfo(p), time.Now(), lostRetryMin)
 	}
 	if j.net.alone() {
 		j.wakeup.Signal()
 	}
+}
+
+// found remembers a peer that was found on the local network like a member that is lost, and has it
+// tried at once.
+func (j *joiner) found(info peer.AddrInfo) {
+	j.net.gate.allowFound(info.Addrs)
+	if info.ID == j.net.Self() || wire.Connected(j.net.Host, info.ID) {
+		return
+	}
+	j.lost.add(info, time.Now(), 0)
+	j.wakeup.Signal()
 }
 
 // reconnect tries some of the lost members and, every reconnectInterval, the bootstrap

@@ -22,7 +22,8 @@ const (
 	maxLost = 256
 )
 
-// lostPeers remembers members that are no longer connected. Its methods are safe for
+// lostPeers remembers members that are no longer connected, and peers that were found on the local
+// network and are not connected yet. Its methods are safe for
 // concurrent use.
 type lostPeers struct {
 	mu  sync.Mutex
@@ -37,9 +38,9 @@ type lostPeer struct {
 	next  time.Time // time of the next attempt
 }
 
-// add remembers a lost member. One that is known already keeps its pause, so that a
-// peer that keeps connecting and leaving is not tried more often.
-func (l *lostPeers) add(info peer.AddrInfo, now time.Time) {
+// add remembers a lost member, which is tried after about the given pause. One that is known
+// already keeps its own, so that a peer that keeps connecting and leaving is not tried more often.
+func (l *lostPeers) add(info peer.AddrInfo, now time.Time, pause time.Duration) {
 	if len(info.Addrs) == 0 {
 		return
 	}
@@ -61,7 +62,7 @@ func (l *lostPeers) add(info peer.AddrInfo, now time.Time) {
 		}
 		delete(l.all, oldest.info.ID)
 	}
-	l.all[info.ID] = &lostPeer{info: info, since: now, next: now.Add(backoff.Jitter(lostRetryMin))}
+	l.all[info.ID] = &lostPeer{info: info, since: now, next: now.Add(backoff.Jitter(pause))}
 }
 
 // due returns up to n members that are to be tried now, those due longest first, and

@@ -19,8 +19,8 @@ func TestLostPeersRetriedForever(t *testing.T) {
 	var l lostPeers
 	disconnected := func(peer.ID) bool { return false }
 	now := time.Unix(1_800_000_000, 0)
-	l.add(lostPeerInfo(1), now)
-	l.add(peer.AddrInfo{ID: "nowhere"}, now)
+	l.add(lostPeerInfo(1), now, lostRetryMin)
+	l.add(peer.AddrInfo{ID: "nowhere"}, now, lostRetryMin)
 	var waits []time.Duration
 	last := now
 	for end := now.Add(24 * time.Hour); now.Before(end); now = now.Add(time.Second) {
@@ -57,7 +57,7 @@ func TestLostPeersBounded(t *testing.T) {
 	var l lostPeers
 	now := time.Unix(1_800_000_000, 0)
 	for i := range maxLost + 8 {
-		l.add(lostPeerInfo(i), now.Add(time.Duration(i)*time.Millisecond))
+		l.add(lostPeerInfo(i), now.Add(time.Duration(i)*time.Millisecond), lostRetryMin)
 	}
 	now = now.Add(time.Minute)
 	seen := map[peer.ID]bool{}

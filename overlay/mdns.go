@@ -22,11 +22,11 @@ const (
 	mdnsRestartAfter = 2 * time.Minute
 )
 
-// runMDNS announces this peer on the local network and connects to the peers of the same
+// runMDNS announces this peer on the local network and has j connect to the peers of the same
 // network that it finds there (RFC 6762), until ctx ends.
-func (n *Net) runMDNS(ctx context.Context) error {
+func (n *Net) runMDNS(ctx context.Context, j *joiner) error {
 	for pause := mdnsRetryMin; ctx.Err() == nil; {
-		err := n.mdnsSession(ctx)
+		err := n.mdnsSession(ctx, j)
 		if err == nil {
 			pause = mdnsRetryMin
 			continue
@@ -43,10 +43,9 @@ func (n *Net) runMDNS(ctx context.Context) error {
 // mdnsSession announces and listens until ctx ends, or no member is connected at a
 // restart. The error says that multicast is not available. The name of the service is
 // a digest of the network's, because a DNS label has at most 63 bytes.
-func (n *Net) mdnsSession(ctx context.Context) error {
-	found := make(chan peer.AddrInfo, 16)
+func (n *Net) mdnsSession(ctx context.Context, j *joiner) error {
 	sum := sha256.Sum256([]byte(n.Names.Network()))
-	s := mdns.NewMdnsService(n.Host, fmt.Sprintf("_peerd-%x._udp", sum[:8]), notifee(found))
+	s := mdns.NewMdnsService(n.Host, fmt.Sprintf("_peerd-%x._udp", sum[:8]), notifee{j})
 	defer s.Close()
 	if err := s.Start(); err != nil {
 		return err
@@ -61,28 +60,12 @@ func (n *Net) mdnsSession(ctx context.Context) error {
 			if n.alone() {
 				return nil
 			}
-		case info := <-found:
-			if info.ID == n.Self() {
-				continue
-			}
-			n.gate.allowFound(info.Addrs)
-			dial, cancel := context.WithTimeout(ctx, 10*time.Second)
-			if err := n.connect(dial, info); err != nil {
-				n.log.Debug("failed to reach peer on the local network",
-					"peer", info.ID, "err", err)
-			}
-			cancel()
 		}
 	}
 }
 
-// notifee passes on the peers that mDNS finds. A peer that is found while the channel is
-// full is dropped; it will be found again.
-type notifee chan peer.AddrInfo
+// notifee passes on the peers that mDNS finds. Each is found once in an hour, so that the joiner
+// has to keep it.
+type notifee struct{ joiner *joiner }
 
-func (c notifee) HandlePeerFound(info peer.AddrInfo) {
-	select {
-	case c <- info:
-	default:
-	}
-}
+func (f notifee) HandlePeerFound(info peer.AddrInfo) { f.joiner.found(info) }

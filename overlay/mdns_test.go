@@ -2,10 +2,12 @@ package overlay
 
 import (
 	"net"
+	"slices"
 	"testing"
 	"time"
 
 	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/peer"
 )
 
 // multicastAddr returns the address of an interface that delivers its own multicast to
@@ -80,5 +82,51 @@ func TestMDNS(t *testing.T) {
 	})
 	if connected(nets[2], nets[0]) || connected(nets[2], nets[1]) {
 		t.Error("a peer of another network is connected, want it left alone")
+	}
+}
+
+// A peer that was found on the local network is tried at once, however many were found with it, and
+// again if it could not be reached: mDNS does not find it a second time.
+func TestFoundPeersAreKept(t *testing.T) {
+	n, err := New(testConfig(t, 1, "test-net"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := newJoiner(n)
+	later, err := New(testConfig(t, 2, "test-net"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := infoOf(later)
+	if err := later.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 * dialConcurrency {
+		j.found(lostPeerInfo(i))
+	}
+	j.found(late)
+	j.found(infoOf(n))
+	now := time.Now()
+	infos, _ := j.lost.due(now, maxLost, func(peer.ID) bool { return false })
+	if len(infos) != 3*dialConcurrency+1 {
+		t.Errorf("%d peers are tried at once, want %d and not this peer itself", len(infos),
+			3*dialConcurrency+1)
+	}
+	if j.try(t.Context(), []peer.AddrInfo{late}, time.Minute) {
+		t.Error("reached a peer that is not there")
+	}
+	runNet(t, n)
+	cfg := testConfig(t, 2, "test-net")
+	cfg.Listen = []string{late.Addrs[0].String()}
+	again, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runNet(t, again)
+	infos, _ = j.lost.due(now.Add(time.Minute), maxLost, func(peer.ID) bool { return false })
+	infos = slices.DeleteFunc(infos, func(i peer.AddrInfo) bool { return i.ID != late.ID })
+	j.try(t.Context(), infos, time.Minute)
+	if !connected(n, again) {
+		t.Error("not connected to a peer that was found while it could not be reached")
 	}
 }

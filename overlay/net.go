@@ -112,7 +112,8 @@ func (n *Net) build(ctx context.Context) (err error) {
 // returns nil. Call it once.
 func (n *Net) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return newJoiner(n).run(ctx) })
+	j := newJoiner(n)
+	g.Go(func() error { return j.run(ctx) })
 	g.Go(func() error { return n.values.local.run(ctx, n.log) })
 	g.Go(func() error { return n.runPrune(ctx) })
 	g.Go(func() error { return n.runRefuse(ctx) })
@@ -120,7 +121,7 @@ func (n *Net) Run(ctx context.Context) error {
 		g.Go(func() error { return n.nat.run(ctx) })
 	}
 	if n.cfg.MDNS {
-		g.Go(func() error { return n.runMDNS(ctx) })
+		g.Go(func() error { return n.runMDNS(ctx, j) })
 	}
 	return g.Wait()
 }
