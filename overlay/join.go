@@ -107,7 +107,7 @@ func (j *joiner) disconnected(nw network.Network, c network.Conn) {
 		return
 	}
 	if len(nw.Peers()) < connsLow {
-		j.lost.add(j.net.Host.Peerstore().PeerInfo(p), time.Now(), lostRetryMin)
+		j.lost.add(j.net.Host.Peerstore().PeerInfo(p), time.Now(), false)
 	}
 	if j.net.alone() {
 		j.wakeup.Signal()
@@ -121,7 +121,7 @@ func (j *joiner) found(info peer.AddrInfo) {
 	if info.ID == j.net.Self() || wire.Connected(j.net.Host, info.ID) {
 		return
 	}
-	j.lost.add(info, time.Now(), 0)
+	j.lost.add(info, time.Now(), true)
 	j.wakeup.Signal()
 }
 

@@ -34,13 +34,16 @@ type lostPeers struct {
 type lostPeer struct {
 	info  peer.AddrInfo
 	since time.Time
+	found bool      // on the local network, and was never connected
 	tries int       // since it was last connected
 	next  time.Time // time of the next attempt
 }
 
-// add remembers a lost member, which is tried after about the given pause. One that is known
-// already keeps its own, so that a peer that keeps connecting and leaving is not tried more often.
-func (l *lostPeers) add(info peer.AddrInfo, now time.Time, pause time.Duration) {
+// add remembers a peer: a lost member, which is tried after about lostRetryMin, or one that was
+// found, which is tried at once. One that is known already keeps its pause, so that a peer that
+// keeps connecting and leaving is not tried more often. Of too many, one that was found is
+// forgotten, and only if there is none, a lost member: any host of the local network can be found.
+func (l *lostPeers) add(info peer.AddrInfo, now time.Time, found bool) {
 	if len(info.Addrs) == 0 {
 		return
 	}
@@ -50,19 +53,23 @@ func (l *lostPeers) add(info peer.AddrInfo, now time.Time, pause time.Duration) 
 		l.all = make(map[peer.ID]*lostPeer)
 	}
 	if m := l.all[info.ID]; m != nil {
-		m.info = info
+		m.info, m.found = info, m.found && found
 		return
 	}
-	if len(l.all) >= maxLost {
-		var oldest *lostPeer
+	added := &lostPeer{info: info, since: now, next: now, found: found}
+	if !found {
+		added.next = now.Add(backoff.Jitter(lostRetryMin))
+	}
+	l.all[info.ID] = added
+	if len(l.all) > maxLost {
+		least := added
 		for _, m := range l.all {
-			if oldest == nil || m.since.Before(oldest.since) {
-				oldest = m
+			if m.found == least.found && m.since.Before(least.since) || m.found && !least.found {
+				least = m
 			}
 		}
-		delete(l.all, oldest.info.ID)
+		delete(l.all, least.info.ID)
 	}
-	l.all[info.ID] = &lostPeer{info: info, since: now, next: now.Add(backoff.Jitter(pause))}
 }
 
 // due returns up to n members that are to be tried now, those due longest first, and

@@ -19,8 +19,8 @@ func TestLostPeersRetriedForever(t *testing.T) {
 	var l lostPeers
 	disconnected := func(peer.ID) bool { return false }
 	now := time.Unix(1_800_000_000, 0)
-	l.add(lostPeerInfo(1), now, lostRetryMin)
-	l.add(peer.AddrInfo{ID: "nowhere"}, now, lostRetryMin)
+	l.add(lostPeerInfo(1), now, false)
+	l.add(peer.AddrInfo{ID: "nowhere"}, now, false)
 	var waits []time.Duration
 	last := now
 	for end := now.Add(24 * time.Hour); now.Before(end); now = now.Add(time.Second) {
@@ -34,7 +34,7 @@ func TestLostPeersRetriedForever(t *testing.T) {
 		}
 	}
 	if waits[0] > lostRetryMin*5/4+time.Second {
-		t.Errorf("first tried after %v, want about %v", waits[0], lostRetryMin)
+		t.Errorf("first tried after %v, want about %v", waits[0], false)
 	}
 	for i, w := range waits[5:] {
 		if w < lostRetryMax*3/4 || w > lostRetryMax*5/4+time.Second {
@@ -57,7 +57,7 @@ func TestLostPeersBounded(t *testing.T) {
 	var l lostPeers
 	now := time.Unix(1_800_000_000, 0)
 	for i := range maxLost + 8 {
-		l.add(lostPeerInfo(i), now.Add(time.Duration(i)*time.Millisecond), lostRetryMin)
+		l.add(lostPeerInfo(i), now.Add(time.Duration(i)*time.Millisecond), false)
 	}
 	now = now.Add(time.Minute)
 	seen := map[peer.ID]bool{}
@@ -74,6 +74,30 @@ func TestLostPeersBounded(t *testing.T) {
 		if seen[lostPeerInfo(i).ID] {
 			t.Errorf("peer %d is remembered, want the oldest forgotten", i)
 		}
+	}
+}
+
+// However many peers are found on the local network, no lost member is forgotten for them.
+func TestFoundPeersDisplaceNoMember(t *testing.T) {
+	var l lostPeers
+	now := time.Unix(1_800_000_000, 0)
+	for i := range maxLost {
+		l.add(lostPeerInfo(-i), now, true)
+	}
+	for i := range maxLost {
+		now = now.Add(time.Second)
+		l.add(lostPeerInfo(1+i), now, false)
+		l.add(lostPeerInfo(-maxLost-i), now, true)
+	}
+	members := 0
+	for i := range maxLost {
+		if l.all[lostPeerInfo(1+i).ID] != nil {
+			members++
+		}
+	}
+	if members != maxLost || len(l.all) != maxLost {
+		t.Errorf("%d members of %d peers are remembered, want %d of as many", members, len(l.all),
+			maxLost)
 	}
 }
 
