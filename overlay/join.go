@@ -114,9 +114,9 @@ func (j *joiner) disconnected(nw network.Network, c network.Conn) {
 	}
 }
 
-// found remembers a peer that was found on the local network like a member that is lost, and has it
-// tried at once.
-func (j *joiner) found(info peer.AddrInfo) {
+// HandlePeerFound implements mdns.Notifee. A peer that was found is remembered, because it is
+// reported only once in 53 minutes, and tried at once and then like a lost member.
+func (j *joiner) HandlePeerFound(info peer.AddrInfo) {
 	j.net.gate.allowFound(info.Addrs)
 	if info.ID == j.net.Self() || wire.Connected(j.net.Host, info.ID) {
 		return

@@ -23,8 +23,7 @@ const (
 )
 
 // lostPeers remembers members that are no longer connected, and peers that were found on the local
-// network and are not connected yet. Its methods are safe for
-// concurrent use.
+// network and are not connected yet. Its methods are safe for concurrent use.
 type lostPeers struct {
 	mu  sync.Mutex
 	all map[peer.ID]*lostPeer
@@ -34,7 +33,7 @@ type lostPeers struct {
 type lostPeer struct {
 	info  peer.AddrInfo
 	since time.Time
-	found bool      // on the local network, and was never connected
+	found bool      // on the local network, and not lost since
 	tries int       // since it was last connected
 	next  time.Time // time of the next attempt
 }

@@ -34,7 +34,7 @@ func TestLostPeersRetriedForever(t *testing.T) {
 		}
 	}
 	if waits[0] > lostRetryMin*5/4+time.Second {
-		t.Errorf("first tried after %v, want about %v", waits[0], false)
+		t.Errorf("first tried after %v, want about %v", waits[0], lostRetryMin)
 	}
 	for i, w := range waits[5:] {
 		if w < lostRetryMax*3/4 || w > lostRetryMax*5/4+time.Second {

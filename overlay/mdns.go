@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/discovery/mdns"
 
 	"peerd/internal/backoff"
@@ -45,27 +44,12 @@ func (n *Net) runMDNS(ctx context.Context, j *joiner) error {
 // a digest of the network's, because a DNS label has at most 63 bytes.
 func (n *Net) mdnsSession(ctx context.Context, j *joiner) error {
 	sum := sha256.Sum256([]byte(n.Names.Network()))
-	s := mdns.NewMdnsService(n.Host, fmt.Sprintf("_peerd-%x._udp", sum[:8]), notifee{j})
+	s := mdns.NewMdnsService(n.Host, fmt.Sprintf("_peerd-%x._udp", sum[:8]), j)
 	defer s.Close()
 	if err := s.Start(); err != nil {
 		return err
 	}
-	look := time.NewTicker(mdnsRestartAfter)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-look.C:
-			if n.alone() {
-				return nil
-			}
-		}
+	for backoff.Sleep(ctx, mdnsRestartAfter) == nil && !n.alone() {
 	}
+	return nil
 }
-
-// notifee passes on the peers that mDNS finds. Each is found once in an hour, so that the joiner
-// has to keep it.
-type notifee struct{ joiner *joiner }
-
-func (f notifee) HandlePeerFound(info peer.AddrInfo) { f.joiner.found(info) }

@@ -102,10 +102,10 @@ func TestFoundPeersAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 3 * dialConcurrency {
-		j.found(lostPeerInfo(i))
+		j.HandlePeerFound(lostPeerInfo(i))
 	}
-	j.found(late)
-	j.found(infoOf(n))
+	j.HandlePeerFound(late)
+	j.HandlePeerFound(infoOf(n))
 	now := time.Now()
 	infos, _ := j.lost.due(now, maxLost, func(peer.ID) bool { return false })
 	if len(infos) != 3*dialConcurrency+1 {
