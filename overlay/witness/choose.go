@@ -112,12 +112,13 @@ func (h *ownerState) failedRecently(now time.Time, id peer.ID) bool {
 
 // rank sorts peers by the hash of owner and peer.
 func (h *ownerState) rank(ids []peer.ID) {
-	score := func(id peer.ID) []byte {
-		s := sha256.Sum256([]byte("peerd witness\x00" + string(h.self) + "\x00" + string(id)))
-		return s[:]
+	scores := make(map[peer.ID][sha256.Size]byte, len(ids))
+	for _, id := range ids {
+		scores[id] = sha256.Sum256([]byte("peerd witness\x00" + string(h.self) + "\x00" + string(id)))
 	}
 	order.SortFunc(ids, func(a, b peer.ID) int {
-		return cmp.Or(bytes.Compare(score(a), score(b)), cmp.Compare(a, b))
+		x, y := scores[a], scores[b]
+		return cmp.Or(bytes.Compare(x[:], y[:]), cmp.Compare(a, b))
 	})
 }
 

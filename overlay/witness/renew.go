@@ -4,14 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/lease"
 )
 
-// renewSet makes a new witness set if it is time. It is written to disk before it is used.
-func (s *Service) renewSet(ctx context.Context, now time.Time) {
-	present := s.cfg.Node.LivePeers()
+// renewSet makes a new witness set of chosen if it is time. It is written to disk before it is used.
+func (s *Service) renewSet(ctx context.Context, now time.Time, chosen []peer.ID) {
 	s.mu.Lock()
-	chosen := s.owner.choose(now, present)
 	ready := s.owner.ready(now, chosen)
 	// The number must exceed those that a lost disk had.
 	seq := max(s.owner.newest().Seq+1, uint64(max(now.UnixMilli(), 1)))

@@ -157,11 +157,12 @@ func (s *Service) run(ctx context.Context, g *errgroup.Group) {
 	sweep := s.clock.Now()
 	for ctx.Err() == nil {
 		now := s.clock.Now()
-		for _, p := range s.review(now) {
+		chosen, due := s.review(now)
+		for _, p := range due {
 			g.Go(func() error { s.sendHeartbeats(ctx, p); return nil })
 		}
 		s.rereadLeases()
-		s.renewSet(ctx, now)
+		s.renewSet(ctx, now, chosen)
 		s.markInitialized(ctx, now)
 		if now.Sub(sweep) > VoteLife {
 			sweep = now
@@ -180,14 +181,15 @@ func (s *Service) idleTime() time.Duration {
 	return d
 }
 
-// review updates the state and returns the witnesses for which a heartbeat is due.
-func (s *Service) review(now time.Time) (due []peer.ID) {
+// review updates the state. It returns the peers that should be witnesses now, and those for which
+// a heartbeat is due.
+func (s *Service) review(now time.Time) (chosen, due []peer.ID) {
 	present := s.cfg.Node.LivePeers()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.update(now)
-	targets := s.owner.targets(now, s.owner.choose(now, present))
-	for _, p := range targets {
+	chosen = s.owner.choose(now, present)
+	for _, p := range s.owner.targets(now, chosen) {
 		b := s.heartbeats[p]
 		if b == nil {
 			b = &heartbeatState{}
@@ -203,7 +205,7 @@ func (s *Service) review(now time.Time) (due []peer.ID) {
 			delete(s.heartbeats, p)
 		}
 	}
-	return due
+	return chosen, due
 }
 
 // update brings the quorum lease and the sets in force up to date.
