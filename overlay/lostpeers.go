@@ -20,6 +20,9 @@ const (
 	// maxLost is how many lost members are remembered, as long as this peer
 	// runs; the peerstore forgets them within minutes.
 	maxLost = 256
+	// foundFor is how long a peer that was found is tried. mDNS reports again each 53 minutes who
+	// is still there.
+	foundFor = time.Hour
 )
 
 // lostPeers remembers members that are no longer connected, and peers that were found on the local
@@ -29,10 +32,10 @@ type lostPeers struct {
 	all map[peer.ID]*lostPeer
 }
 
-// lostPeer is one lost member.
+// lostPeer is a lost member, or a peer that was found.
 type lostPeer struct {
 	info  peer.AddrInfo
-	since time.Time
+	since time.Time // when it was lost, or found last
 	found bool      // on the local network, and not lost since
 	tries int       // since it was last connected
 	next  time.Time // time of the next attempt
@@ -52,7 +55,9 @@ func (l *lostPeers) add(info peer.AddrInfo, now time.Time, found bool) {
 		l.all = make(map[peer.ID]*lostPeer)
 	}
 	if m := l.all[info.ID]; m != nil {
-		m.info, m.found = info, m.found && found
+		if m.info, m.found = info, m.found && found; m.found {
+			m.since = now
+		}
 		return
 	}
 	added := &lostPeer{info: info, since: now, next: now, found: found}
@@ -71,9 +76,9 @@ func (l *lostPeers) add(info peer.AddrInfo, now time.Time, found bool) {
 	}
 }
 
-// due returns up to n members that are to be tried now, those due longest first, and
-// counts the attempt. Members that are connected when they are due are forgotten.
-// tried is the largest number of attempts at one of them.
+// due returns up to n peers that are to be tried now, those due longest first, and
+// counts the attempt. Peers that are connected when they are due are forgotten, and those that
+// were found foundFor ago. tried is the largest number of attempts at one of them.
 func (l *lostPeers) due(
 	now time.Time, n int, connected func(peer.ID) bool,
 ) (infos []peer.AddrInfo, tried int) {
@@ -83,7 +88,7 @@ func (l *lostPeers) due(
 	for p, m := range l.all {
 		switch {
 		case now.Before(m.next):
-		case connected(p):
+		case connected(p), m.found && now.Sub(m.since) > foundFor:
 			delete(l.all, p)
 		default:
 			ready = append(ready, m)

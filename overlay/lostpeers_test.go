@@ -101,6 +101,32 @@ func TestFoundPeersDisplaceNoMember(t *testing.T) {
 	}
 }
 
+// A peer that was found is tried for an hour since it was found last.
+func TestFoundPeersAreForgotten(t *testing.T) {
+	var l lostPeers
+	disconnected := func(peer.ID) bool { return false }
+	start := time.Unix(1_800_000_000, 0)
+	l.add(lostPeerInfo(1), start, true)
+	l.add(lostPeerInfo(2), start, true)
+	l.add(lostPeerInfo(3), start, false)
+	l.add(lostPeerInfo(2), start.Add(53*time.Minute), true)
+	last := map[peer.ID]time.Duration{}
+	for at := time.Duration(0); at < 3*time.Hour; at += time.Second {
+		infos, _ := l.due(start.Add(at), 4, disconnected)
+		for _, i := range infos {
+			last[i.ID] = at
+		}
+	}
+	for i, want := range []time.Duration{time.Hour, 113 * time.Minute, 3 * time.Hour} {
+		if got := last[lostPeerInfo(i+1).ID]; got > want || got < want-3*time.Minute {
+			t.Errorf("peer %d was last tried after %v, want about %v", i+1, got, want)
+		}
+	}
+	if len(l.all) != 1 {
+		t.Errorf("%d peers are remembered, want the lost member", len(l.all))
+	}
+}
+
 // A peer that is alone tries all peers it knows of, one batch after the other.
 func TestCandidatesTakeTurns(t *testing.T) {
 	cfg := DefaultConfig()
