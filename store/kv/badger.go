@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
@@ -61,8 +62,9 @@ func Open(dir string, o Options) (Engine, error) {
 
 // badgerEngine is the engine of real peers.
 type badgerEngine struct {
-	b     *badger.DB
-	space *freeSpace
+	b          *badger.DB
+	space      *freeSpace
+	compactors compactors // used by Trim only
 
 	replaced sync.Mutex
 	failed   error // of the sync of a log that was replaced
@@ -140,7 +142,10 @@ func (e *badgerEngine) Reclaim() bool {
 	return e.space.reserve(maxReclaim) == nil && e.b.RunValueLogGC(0.5) == nil
 }
 
-func (e *badgerEngine) Trim(limit int64) { trim(e.space.dir, limit) }
+func (e *badgerEngine) Trim(limit int64) {
+	e.compactors.update(e.b, time.Now())
+	trim(e.space.dir, limit)
+}
 
 type badgerTxn struct {
 	e    *badgerEngine

@@ -59,7 +59,8 @@ type Engine interface {
 	// Reclaim frees some disk space of values that were overwritten or deleted. It
 	// reports whether it found any.
 	Reclaim() bool
-	// Trim releases the memory of mapped files if it is more than limit bytes.
+	// Trim releases the memory of mapped files if it is more than limit bytes, and ends goroutines
+	// that have nothing to do. Call it each second, and not concurrently.
 	Trim(limit int64)
 }
 

@@ -1,0 +1,1 @@
+// Functions without a body, such as those of compactors.go, are allowed in packages with assembly.
