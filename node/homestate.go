@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
-	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/overlay/peers"
 	"peerd/store"
@@ -69,23 +68,13 @@ func savedPeers(db *store.DB) ([]peer.AddrInfo, error) {
 }
 
 // peerSaver saves the peers for the next start. It is not safe for concurrent use.
-type peerSaver struct {
-	db   *store.DB
-	last []peer.AddrInfo // that were given, and are saved
-}
+type peerSaver struct{ db *store.DB }
 
-var _ peers.Saver = (*peerSaver)(nil)
+var _ peers.Saver = peerSaver{}
 
 // SavePeers saves infos and, up to maxSavedPeers, the peers saved before: a peer that has met
-// one other peer after a restart must not forget the rest. It does nothing if infos are the same as
-// before. It keeps infos.
-func (p *peerSaver) SavePeers(infos []peer.AddrInfo) error {
-	if slices.EqualFunc(infos, p.last, func(a, b peer.AddrInfo) bool {
-		return a.ID == b.ID && slices.EqualFunc(a.Addrs, b.Addrs, ma.Multiaddr.Equal)
-	}) {
-		return nil
-	}
-	given := infos
+// one other peer after a restart must not forget the rest.
+func (p peerSaver) SavePeers(infos []peer.AddrInfo) error {
 	old, err := savedPeers(p.db)
 	if err != nil {
 		return err
@@ -109,9 +98,5 @@ func (p *peerSaver) SavePeers(infos []peer.AddrInfo) error {
 			texts = append(texts, a.String())
 		}
 	}
-	err = p.db.PutMeta(metaPeers, texts)
-	if err == nil {
-		p.last = given
-	}
-	return err
+	return p.db.PutMeta(metaPeers, texts)
 }

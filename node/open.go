@@ -327,7 +327,7 @@ func (n *Node) openPeers() (err error) {
 	}
 	pc.Estimator, pc.Worker, pc.Version = estimator, worker{n}, config.Version
 	pc.Clock = n.opts.clock()
-	pc.Saver, pc.Logger = &peerSaver{db: n.db}, n.log
+	pc.Saver, pc.Logger = peerSaver{n.db}, n.log
 	// A peer that is killed soon after it met the first others must find them again.
 	// Otherwise it would start a network of its own.
 	pc.SaveEvery = time.Second

@@ -58,7 +58,8 @@ type Config struct {
 	Version string
 	// Clock dates beacons and checks their dates.
 	Clock clock.Clock
-	// Saver is given the known peers every SaveEvery and when Run returns. Nil disables it.
+	// Saver is given the known peers when they have changed, every SaveEvery at most, and when Run
+	// returns. Nil disables it.
 	Saver Saver
 	// Logger receives the log of Run. Nil disables it.
 	Logger *slog.Logger
@@ -88,7 +89,7 @@ type Config struct {
 	MaxConns, Partners int
 	// Timeout bounds the wait for one message of an exchange.
 	Timeout time.Duration
-	// SaveEvery is the time between two calls of Saver.
+	// SaveEvery is the least time between two calls of Saver.
 	SaveEvery time.Duration
 }
 

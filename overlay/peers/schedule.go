@@ -155,10 +155,11 @@ type scheduler struct {
 	contactsAt  time.Time
 }
 
-// schedule starts the checks, exchanges and dials that are due.
-func (s *scheduler) schedule(ctx context.Context, now time.Time) {
+// schedule starts the checks, exchanges and dials that are due. It returns the time after which it
+// should be called again.
+func (s *scheduler) schedule(ctx context.Context, now time.Time) time.Duration {
 	if ctx.Err() != nil {
-		return
+		return calmInterval
 	}
 	connected := make(map[peer.ID]bool)
 	for _, p := range s.cfg.Host.Network().Peers() {
@@ -175,15 +176,21 @@ func (s *scheduler) schedule(ctx context.Context, now time.Time) {
 	}
 	c := s.contacts
 	s.checker.requestChecks(c, disconnected, connected)
-	for _, p := range s.checker.dueChecks(now) {
+	checks, exchanges := s.checker.dueChecks(now), s.dueExchanges(c, now)
+	for _, p := range checks {
 		s.start(s.checker.checks, func() { s.checker.check(ctx, p) })
 	}
-	for _, p := range s.dueExchanges(c, now) {
+	for _, p := range exchanges {
 		s.start(s.exchanges, func() { s.runExchange(ctx, p) })
 	}
-	for _, info := range s.dueDials(c, connected, all, now) {
+	dials := s.dueDials(c, connected, all, now)
+	for _, info := range dials {
 		s.start(s.dials, func() { s.dial(ctx, info) })
 	}
+	if len(checks)+len(exchanges)+len(dials) > 0 {
+		return tickInterval
+	}
+	return min(max(s.nextMeasure.Sub(now), tickInterval), calmInterval)
 }
 
 // contacts are the peers to which this one stays connected.

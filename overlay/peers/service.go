@@ -20,9 +20,12 @@ import (
 	"peerd/overlay/wire"
 )
 
-// tickInterval is how often the loop runs. A new connection waits half of it, on average, for
-// its first exchange.
-const tickInterval = 250 * time.Millisecond
+// tickInterval is how often the loop runs while something has just begun, and calmInterval
+// otherwise. A new connection waits half of it, on average, for its first exchange.
+const (
+	tickInterval = 250 * time.Millisecond
+	calmInterval = time.Second
+)
 
 // minPause is the minimum time between two runs of the loop.
 const minPause = 50 * time.Millisecond
@@ -53,6 +56,7 @@ type Service struct {
 	checker   *checker
 	publisher *publisher
 	scheduler *scheduler
+	saved     []Beacon // of the peers that Config.Saver was given last
 }
 
 // New returns a Service that has a beacon. It does nothing until Run is called.
@@ -149,16 +153,14 @@ func (s *Service) Run(ctx context.Context) error {
 
 // loop runs announce and schedule at every tick and wake-up.
 func (s *Service) loop(ctx context.Context) {
-	t := time.NewTicker(tickInterval)
-	defer t.Stop()
 	for {
 		now := time.Now()
 		s.publisher.announce(ctx, now)
-		s.scheduler.schedule(ctx, now)
+		next := time.NewTimer(s.scheduler.schedule(ctx, now))
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-next.C:
 			continue
 		case <-s.wakeup:
 		}
@@ -177,21 +179,28 @@ func (s *Service) saveLoop(ctx context.Context) {
 	}
 }
 
-// save passes the known peers to the Saver. If there are none, it keeps what was saved before.
+// save passes the known peers to the Saver if they or their addresses have changed. If there are
+// none, it keeps what was saved before.
 func (s *Service) save() {
 	all := s.dir.list(func(e *entry, _ time.Time) bool { return !e.hearsay() })
-	if s.cfg.Saver == nil || len(all) == 0 {
+	all = all[:min(len(all), maxSaved)]
+	same := slices.EqualFunc(all, s.saved, func(a, b Beacon) bool {
+		return a.Peer == b.Peer && slices.Equal(a.Addrs, b.Addrs)
+	})
+	if s.cfg.Saver == nil || len(all) == 0 || same {
 		return
 	}
-	infos := make([]peer.AddrInfo, 0, min(len(all), maxSaved))
-	for _, b := range all[:min(len(all), maxSaved)] {
+	infos := make([]peer.AddrInfo, 0, len(all))
+	for _, b := range all {
 		if info := b.Info(); len(info.Addrs) > 0 {
 			infos = append(infos, info)
 		}
 	}
 	if err := s.cfg.Saver.SavePeers(infos); err != nil {
 		s.log.Warn("failed to save known peers", "err", err)
+		return
 	}
+	s.saved = all
 }
 
 // semaphore limits how many tasks of a kind run concurrently.
