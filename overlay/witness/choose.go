@@ -113,8 +113,9 @@ func (h *ownerState) failedRecently(now time.Time, id peer.ID) bool {
 // rank sorts peers by the hash of owner and peer.
 func (h *ownerState) rank(ids []peer.ID) {
 	scores := make(map[peer.ID][sha256.Size]byte, len(ids))
+	owner := "peerd witness\x00" + string(h.self) + "\x00"
 	for _, id := range ids {
-		scores[id] = sha256.Sum256([]byte("peerd witness\x00" + string(h.self) + "\x00" + string(id)))
+		scores[id] = sha256.Sum256([]byte(owner + string(id)))
 	}
 	order.SortFunc(ids, func(a, b peer.ID) int {
 		x, y := scores[a], scores[b]

@@ -9,7 +9,8 @@ import (
 	"peerd/overlay/lease"
 )
 
-// renewSet makes a new witness set of chosen if it is time. It is written to disk before it is used.
+// renewSet makes a new witness set of chosen if it is time. The set is written to disk before it is
+// used.
 func (s *Service) renewSet(ctx context.Context, now time.Time, chosen []peer.ID) {
 	s.mu.Lock()
 	ready := s.owner.ready(now, chosen)

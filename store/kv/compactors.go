@@ -22,7 +22,9 @@ type compactors struct {
 // update stops or starts the compactors. If it is called each second, writes wait for a compaction
 // by two seconds more at most: badger lets them wait when level 0 has 15 tables.
 func (c *compactors) update(db *badger.DB, now time.Time) {
-	needed := slices.ContainsFunc(db.Levels(), func(l badger.LevelInfo) bool { return l.Score >= 1 })
+	needed := slices.ContainsFunc(db.Levels(), func(l badger.LevelInfo) bool {
+		return l.Score >= 1
+	})
 	switch {
 	case needed || c.neededAt.IsZero():
 		if c.neededAt = now; c.stopped {
