@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"peerd/coords"
 	"peerd/internal/backoff"
@@ -39,9 +40,11 @@ const (
 	// dialYield is how long the peer with the greater ID waits before dialing, because two
 	// peers often learn of each other at the same time.
 	dialYield = 500 * time.Millisecond
-	// maxFastMeasurements is how many measurements in a row use FastInterval. Where round trips
-	// are mostly noise, a coordinate never converges.
+	// maxFastMeasurements is how many measurements in a row use FastInterval, and fastRefill how
+	// long it takes until one more may. Where round trips are mostly noise, a coordinate never
+	// converges, or again and again.
 	maxFastMeasurements = 64
+	fastRefill          = 20 * time.Second
 	// contactsTTL is how long contacts are reused if the number of known and connected peers
 	// does not change.
 	contactsTTL = 500 * time.Millisecond
@@ -147,11 +150,11 @@ type scheduler struct {
 
 	exchanges   semaphore
 	dials       semaphore
-	nextMeasure time.Time // when the next measurement is due
-	fastLeft    int       // measurements that may still use FastInterval
-	nearTurn    bool      // whether the last measurement was of a near partner
-	salt        uint64    // selects the random partners
-	contacts    contacts  // as of contactsAt
+	nextMeasure time.Time     // when the next measurement is due
+	fast        *rate.Limiter // of measurements that use FastInterval
+	nearTurn    bool          // whether the last measurement was of a near partner
+	salt        uint64        // selects the random partners
+	contacts    contacts      // as of contactsAt
 	contactsAt  time.Time
 }
 
@@ -290,13 +293,7 @@ func (s *scheduler) dueExchanges(c contacts, now time.Time) []peer.ID {
 		}
 	}
 	if !now.Before(s.nextMeasure) {
-		n, pause := 1, s.cfg.SlowInterval
-		if s.self.coordinate().Error <= s.cfg.SettledError {
-			s.fastLeft = maxFastMeasurements
-		} else if s.fastLeft > 0 {
-			s.fastLeft--
-			n, pause = fastPeers, s.cfg.FastInterval
-		}
+		n, pause := s.pace(now, s.self.coordinate().Error)
 		s.nextMeasure = now.Add(backoff.Jitter(pause))
 		for range n {
 			s.nearTurn = !s.nearTurn
@@ -314,6 +311,15 @@ func (s *scheduler) dueExchanges(c contacts, now time.Time) []peer.ID {
 		st.exchanging, st.exchangeAt = true, now
 	}
 	return picked
+}
+
+// pace returns how many peers to measure now, and the time until the next measurement. e is the
+// error of the coordinate.
+func (s *scheduler) pace(now time.Time, e float64) (n int, pause time.Duration) {
+	if e > s.cfg.SettledError && s.fast.AllowN(now, 1) {
+		return fastPeers, s.cfg.FastInterval
+	}
+	return 1, s.cfg.SlowInterval
 }
 
 // leastRecentlyMeasured returns the least recently measured ready partner of the half that has

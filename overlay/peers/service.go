@@ -93,7 +93,8 @@ func assemble(cfg *Config, me *self) *Service {
 		pushes: make(semaphore, maxPush), early: rate.NewLimiter(0, earlyBurst)}
 	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
 		exchanger: s.exchanger, exchanges: make(semaphore, maxExchanges),
-		dials: make(semaphore, maxDials), fastLeft: maxFastMeasurements, salt: rand.Uint64()}
+		dials: make(semaphore, maxDials), salt: rand.Uint64(),
+		fast: rate.NewLimiter(rate.Every(fastRefill), maxFastMeasurements)}
 	return s
 }
 
