@@ -64,7 +64,7 @@ func Open(dir string, o Options) (Engine, error) {
 type badgerEngine struct {
 	b          *badger.DB
 	space      *freeSpace
-	compactors compactors // used by Trim only
+	compactors compactors // used by Trim and Reclaim only
 
 	replaced sync.Mutex
 	failed   error // of the sync of a log that was replaced
@@ -138,7 +138,10 @@ func syncFile(name string) error {
 
 func (e *badgerEngine) Close() error { return e.b.Close() }
 
+// Reclaim may write for long, and Trim is not called meanwhile: without compactors both would wait
+// for ever once level 0 is full.
 func (e *badgerEngine) Reclaim() bool {
+	e.compactors.start(e.b, time.Now())
 	return e.space.reserve(maxReclaim) == nil && e.b.RunValueLogGC(0.5) == nil
 }
 

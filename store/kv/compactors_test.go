@@ -24,8 +24,8 @@ func wantCompactors(t *testing.T, n int) {
 	}
 }
 
-// The compactors end when nothing has to be compacted for a while. They run again when enough was
-// written, and compact it.
+// The compactors end when nothing has to be compacted for a while. They run again while values are
+// reclaimed, and when enough was written, which they compact.
 func TestCompactorsRest(t *testing.T) {
 	opened, err := Open(t.TempDir(), small)
 	must(t, err)
@@ -43,6 +43,13 @@ func TestCompactorsRest(t *testing.T) {
 		wantCompactors(t, 2)
 	}
 	update(calmFor / 3)
+	wantCompactors(t, 0)
+	if e.Reclaim() {
+		t.Error("Reclaim of an empty store found something")
+	}
+	wantCompactors(t, 2)
+	now = time.Now() // the time of Reclaim
+	update(calmFor)
 	wantCompactors(t, 0)
 	for n := 0; levelZero() < 3; n++ {
 		x := begin(t, e, true)

@@ -57,10 +57,10 @@ type Engine interface {
 	// does nothing.
 	Close() error
 	// Reclaim frees some disk space of values that were overwritten or deleted. It
-	// reports whether it found any.
+	// reports whether it found any. Calls of Reclaim and Trim must not be concurrent.
 	Reclaim() bool
 	// Trim releases the memory of mapped files if it is more than limit bytes, and ends goroutines
-	// that have nothing to do. Call it each second, and not concurrently.
+	// that have nothing to do. Call it each second.
 	Trim(limit int64)
 }
 
