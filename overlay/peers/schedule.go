@@ -41,8 +41,8 @@ const (
 	// peers often learn of each other at the same time.
 	dialYield = 500 * time.Millisecond
 	// maxFastMeasurements is how many measurements in a row use FastInterval, and fastRefill how
-	// long it takes until one more may. Where round trips are mostly noise, a coordinate never
-	// converges, or again and again.
+	// long it takes until one more may. Where round trips are mostly noise, the error stays large,
+	// or is small for moments only.
 	maxFastMeasurements = 64
 	fastRefill          = 20 * time.Second
 	// contactsTTL is how long contacts are reused if the number of known and connected peers
