@@ -62,6 +62,9 @@ func (w witnessed) LivePeers() []peer.ID {
 	return ids
 }
 
+// Owns reports whether this peer has a subnet.
+func (w witnessed) Owns() bool { return w.n.manager.Owns() }
+
 // Origin implements witness.Node. The network is that of the address from which the peer is
 // connected, or else of one that it announces. The source of a connection within this machine
 // says nothing.

@@ -33,6 +33,13 @@ func (t *table) Live(p netip.Prefix) bool {
 	return t.subnets[p] != nil
 }
 
+// Owns reports whether any subnet's hosts are ours.
+func (t *table) Owns() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.subnets) > 0
+}
+
 // MayFetch reports whether pages of a subnet may be requested now: it is ours, it does not leave,
 // and it has no other owner as far as is known.
 func (t *table) MayFetch(p netip.Prefix) bool {

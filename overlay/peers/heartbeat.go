@@ -24,7 +24,7 @@ const (
 	streamTTL = 30 * time.Second
 	// heartbeatTTL is how long after a heartbeat with a payload the next one is expected, which
 	// brings a new beacon.
-	heartbeatTTL = 10 * time.Second
+	heartbeatTTL = 12 * time.Second
 )
 
 // heartbeat is a message of a stream for heartbeats. Each one is answered by one.

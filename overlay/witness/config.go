@@ -78,6 +78,8 @@ type Node interface {
 	// LivePeers returns the peers that may be witnesses: those that are believed to be
 	// running, with or without this peer. It is called every Interval and must not block.
 	LivePeers() []peer.ID
+	// Owns reports whether this peer has a subnet. It must answer from memory.
+	Owns() bool
 	// Origin returns what is known of a peer. It must answer from memory.
 	Origin(p peer.ID) Origin
 	// Revoked is called with votes against this peer before the acknowledgement that
@@ -107,8 +109,11 @@ type Config struct {
 	// Members is how many witnesses to have besides this peer, if there are enough
 	// peers: 0, 2 or 4. With 0 no peer can take over, and the quorum lease does not end.
 	Members int
-	// Interval is the time between two heartbeats to a witness.
+	// Interval is the time between two heartbeats to a witness, while this peer has a subnet.
 	Interval time.Duration
+	// IdleInterval is the same while it has none: such a peer needs no quorum lease, but has one
+	// at once if it claims a subnet.
+	IdleInterval time.Duration
 	// Hold is how long an acknowledged heartbeat counts, from when it was sent.
 	Hold time.Duration
 	// Promise is how long a witness does not vote against the sender of a heartbeat,
@@ -124,7 +129,7 @@ type Config struct {
 // DefaultConfig returns a Config that lacks the required fields.
 func DefaultConfig() Config {
 	return Config{
-		Members: lease.MaxWitnesses, Interval: 5 * time.Second,
+		Members: lease.MaxWitnesses, Interval: 5 * time.Second, IdleInterval: 10 * time.Second,
 		Hold: 15 * time.Second, Promise: 20 * time.Second, Gone: 30 * time.Second,
 	}
 }
@@ -140,6 +145,9 @@ func (c Config) Validate() error {
 		"Members is %d, want 0, 2 or %d", c.Members, lease.MaxWitnesses)
 	f.If(c.Interval < 10*time.Millisecond || 2*c.Interval > c.Hold,
 		"Interval is %v, want 10ms to half of Hold, %v", c.Interval, c.Hold)
+	f.If(c.IdleInterval < c.Interval || c.IdleInterval >= c.Hold,
+		"IdleInterval is %v, want Interval, %v, to less than Hold, %v", c.IdleInterval, c.Interval,
+		c.Hold)
 	f.If(c.Promise < c.Hold+c.Hold/20, "Promise is %v, want a twentieth more than Hold, %v",
 		c.Promise, c.Hold)
 	f.If(c.Gone < c.Promise, "Gone is %v, want at least Promise, %v", c.Gone, c.Promise)

@@ -31,8 +31,8 @@ func (s *Service) sendHeartbeats(ctx context.Context, p peer.ID) {
 	defer s.mu.Unlock()
 	if b := s.heartbeats[p]; b != nil {
 		b.running = false
-		if err != nil { // soon, because three in a row must not fail
-			b.next = now.Add(s.cfg.Interval / 5)
+		if err != nil {
+			b.failed, b.at = true, now
 		}
 	}
 	if err != nil && ctx.Err() == nil {

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,6 +116,7 @@ type fakeNode struct {
 	revoked func(context.Context, []Revocation) error
 	reread  func()
 	origin  func(peer.ID) Origin
+	idle    atomic.Bool
 }
 
 func (n *fakeNode) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte) ([]byte, error) {
@@ -122,6 +124,8 @@ func (n *fakeNode) SendHeartbeat(ctx context.Context, p peer.ID, payload []byte)
 }
 
 func (n *fakeNode) LivePeers() []peer.ID { return n.present() }
+
+func (n *fakeNode) Owns() bool { return !n.idle.Load() }
 
 func (n *fakeNode) Origin(p peer.ID) Origin {
 	if n.origin == nil {

@@ -43,7 +43,7 @@ func (s *Service) renewSet(ctx context.Context, now time.Time, chosen []peer.ID)
 	}
 	s.owner.install(now, sealedSet{p, sealed})
 	for _, b := range s.heartbeats {
-		b.next = now
+		b.at = time.Time{}
 	}
 	s.update(now)
 	s.log.Debug("changed witness set", "seq", seq, "members", len(chosen))

@@ -44,7 +44,8 @@ type Service struct {
 // heartbeatState is the state of heartbeats to one witness.
 type heartbeatState struct {
 	running bool
-	next    time.Time
+	failed  bool      // the last one was not answered
+	at      time.Time // when the last one was sent, or failed
 }
 
 // New returns a Service with the state in Config.Store. It does not serve before
@@ -184,7 +185,10 @@ func (s *Service) idleTime() time.Duration {
 // review updates the state. It returns the peers that should be witnesses now, and those for which
 // a heartbeat is due.
 func (s *Service) review(now time.Time) (chosen, due []peer.ID) {
-	present := s.cfg.Node.LivePeers()
+	present, every := s.cfg.Node.LivePeers(), s.cfg.IdleInterval
+	if s.cfg.Node.Owns() {
+		every = s.cfg.Interval
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.update(now)
@@ -195,13 +199,17 @@ func (s *Service) review(now time.Time) (chosen, due []peer.ID) {
 			b = &heartbeatState{}
 			s.heartbeats[p] = b
 		}
-		if !b.running && !now.Before(b.next) {
-			b.running, b.next = true, now.Add(s.cfg.Interval)
+		pause := every
+		if b.failed { // soon, because three in a row must not fail
+			pause = s.cfg.Interval / 5
+		}
+		if !b.running && now.Sub(b.at) >= pause {
+			b.running, b.failed, b.at = true, false, now
 			due = append(due, p)
 		}
 	}
 	for p, b := range s.heartbeats {
-		if !b.running && now.Sub(b.next) > s.cfg.Gone {
+		if !b.running && now.Sub(b.at) > s.cfg.Gone {
 			delete(s.heartbeats, p)
 		}
 	}

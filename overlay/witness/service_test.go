@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,42 @@ func TestWitnessSetForms(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A peer without subnets sends half as many heartbeats, has the quorum lease all the same, and
+// sends as many as others within a second of a claim.
+func TestIdleHeartbeats(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, all := startPeers(t, 8)
+		defer f.end()
+		a := all[0]
+		var sent atomic.Int64
+		a.before = func(*node) { sent.Add(1) }
+		a.tells.idle.Store(true)
+		time.Sleep(30 * time.Second)
+		count := func(over time.Duration) int64 {
+			sent.Store(0)
+			for range int(over / time.Second) {
+				time.Sleep(time.Second)
+				if ok, _ := a.service().QuorumLease(); !ok {
+					t.Fatal("an idle peer lost the quorum lease")
+				}
+			}
+			return sent.Load()
+		}
+		witnesses, minute := int64(a.cfg.Members), time.Minute
+		if n, want := count(10*minute), witnesses*60; n < want-30 || n > want {
+			t.Errorf("%d heartbeats in ten minutes without subnets, want %d", n, want)
+		}
+		a.tells.idle.Store(false)
+		if n := count(6 * time.Second); n < witnesses {
+			t.Errorf("%d heartbeats within 6 s of a claim, want one to each witness", n)
+		}
+		if n, want := count(10*minute), witnesses*120; n < want-100 || n > want {
+			t.Errorf("%d heartbeats in ten minutes with subnets, want %d", n, want)
+		}
+	})
 }
 
 // claimBy returns the lease of owner that the votes of requestVotes end.

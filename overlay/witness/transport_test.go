@@ -50,7 +50,7 @@ func TestOverStreams(t *testing.T) {
 			}
 			return to.AnswerHeartbeat(ctx, hosts[i].ID(), b)
 		}, present: func() []peer.ID { return ids(testPeers[:3]) }}
-		cfg.Interval, cfg.Hold = 500*time.Millisecond, 3*time.Second
+		cfg.Interval, cfg.IdleInterval, cfg.Hold = 500*time.Millisecond, time.Second, 3*time.Second
 		cfg.Promise, cfg.Gone = 4*time.Second, 10*time.Second
 		if i > 0 {
 			cfg.Members = 0
