@@ -125,13 +125,13 @@ func hostConfig(cfg Config) (*config.Config, error) {
 type muxer struct{ dialed, accepted *yamux.Transport }
 
 // newMuxer returns a muxer that measures the round trip, which decides how fast a window grows, at
-// the beginning only. The end that dialed pings a little more often than TCP would (libp2p: 30 s),
-// so that TCP need not, and the other end only if no ping comes.
+// the beginning only. The end that dialed pings, so that no router forgets an idle connection, and
+// the other end only if no ping comes. That a peer has failed is noticed earlier, by heartbeats.
 func newMuxer() muxer {
 	dialed := *yamux.DefaultTransport
 	dialed.MeasureRTTInterval = 24 * time.Hour
 	accepted := dialed
-	dialed.KeepAliveInterval, accepted.KeepAliveInterval = 28*time.Second, 35*time.Second
+	dialed.KeepAliveInterval, accepted.KeepAliveInterval = 45*time.Second, 55*time.Second
 	return muxer{&dialed, &accepted}
 }
 
@@ -203,10 +203,7 @@ func addTransports(c *config.Config, cfg Config) {
 	}
 	addTransport(c, func(u transport.Upgrader, limits network.ResourceManager,
 		shared *tcpreuse.ConnMgr) (*tcp.TcpTransport, error) {
-		if cfg.Limiter != nil {
-			u = limitedUpgrader{u, cfg.Limiter}
-		}
-		return tcp.NewTCPTransport(u, limits, shared, opts...)
+		return tcp.NewTCPTransport(tcpUpgrader{u, cfg.Limiter}, limits, shared, opts...)
 	})
 	if cfg.TCPDialer == nil {
 		addTransport(c, func(key crypto.PrivKey, conns *quicreuse.ConnManager, psk pnet.PSK,

@@ -65,38 +65,48 @@ func byQUIC(all []string, quic bool) (some []string) {
 	return some
 }
 
-// limitedUpgrader limits connections before they are encrypted and shared by streams, so that all
-// bytes count.
-type limitedUpgrader struct {
+// tcpUpgrader prepares TCP connections before they are encrypted and shared by streams: TCP does not
+// ping, because the muxer does, and all bytes count for the limiter.
+type tcpUpgrader struct {
 	transport.Upgrader
-	limiter Limiter
+	limiter Limiter // nil: there is no limit
 }
 
 // Upgrade upgrades a connection that was dialed.
-func (u limitedUpgrader) Upgrade(ctx context.Context, t transport.Transport, c manet.Conn,
+func (u tcpUpgrader) Upgrade(ctx context.Context, t transport.Transport, c manet.Conn,
 	dir network.Direction, p peer.ID, scope network.ConnManagementScope,
 ) (transport.CapableConn, error) {
-	return u.Upgrader.Upgrade(ctx, t, limitedConn{u.limiter.Limit(c), c}, dir, p, scope)
+	return u.Upgrader.Upgrade(ctx, t, u.prepare(c), dir, p, scope)
 }
 
 // UpgradeGatedMaListener upgrades a listener.
-func (u limitedUpgrader) UpgradeGatedMaListener(t transport.Transport,
+func (u tcpUpgrader) UpgradeGatedMaListener(t transport.Transport,
 	l transport.GatedMaListener) transport.Listener {
-	return u.Upgrader.UpgradeGatedMaListener(t, limitedListener{l, u.limiter})
+	return u.Upgrader.UpgradeGatedMaListener(t, preparedListener{l, u})
 }
 
-type limitedListener struct {
+type preparedListener struct {
 	transport.GatedMaListener
-	limiter Limiter
+	upgrader tcpUpgrader
 }
 
 // Accept returns the next connection.
-func (l limitedListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
+func (l preparedListener) Accept() (manet.Conn, network.ConnManagementScope, error) {
 	c, scope, err := l.GatedMaListener.Accept()
 	if err != nil {
 		return nil, scope, err
 	}
-	return limitedConn{l.limiter.Limit(c), c}, scope, nil
+	return l.upgrader.prepare(c), scope, nil
+}
+
+func (u tcpUpgrader) prepare(c manet.Conn) manet.Conn {
+	if k, ok := c.(interface{ SetKeepAlive(on bool) error }); ok {
+		_ = k.SetKeepAlive(false) // it costs bytes, and nothing else
+	}
+	if u.limiter == nil {
+		return c
+	}
+	return limitedConn{u.limiter.Limit(c), c}
 }
 
 // limitedConn is a limited connection with the addresses of the one below it.
