@@ -97,7 +97,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Interval:     15 * time.Second,
-		Spacing:      600 * time.Millisecond,
+		Spacing:      900 * time.Millisecond,
 		Gap:          2 * time.Second,
 		TTL:          90 * time.Second,
 		Skew:         5 * time.Minute,
