@@ -28,8 +28,6 @@ const (
 	sessionBytes = 8 << 10
 	// minIdle and maxIdle bound the number of idle connections.
 	minIdle, maxIdle = 64, 1 << 16
-	// usualOpenFiles is the limit on open files if it is unknown.
-	usualOpenFiles = 1024
 )
 
 // idleConnections returns how many idle connections to web servers are kept, at a memory limit in
@@ -74,7 +72,7 @@ func (n *Node) fetchConfig() (_ fetch.Config, err error) {
 	}
 	if !n.opts.sharesMachine() {
 		memory := int64(n.opts.Config.Memory)
-		fc.MaxIdle = idleConnections(memory, openFiles())
+		fc.MaxIdle = idleConnections(memory, config.OpenFiles())
 		fc.MaxSessions, fc.BodyMemory = fc.MaxIdle, memory/bodyPart
 		if memory > 0 {
 			fc.MaxSessions = int(memory / sessionPart / sessionBytes)

@@ -334,6 +334,9 @@ func checkContact(s string) error {
 	return err
 }
 
+// usualOpenFiles is the limit on open files if it is unknown.
+const usualOpenFiles = 1024
+
 // LimitMemory sets the soft memory limit of this process to c.Memory. It is for programs that
 // run one peer.
 func (c Config) LimitMemory() {

@@ -15,6 +15,7 @@
 //	position.go   the position of a key in a file
 //	values.go     Duration, and the checks that several values share
 //	version.go    Version, Build, UserAgent
+//	files_*.go    OpenFiles: the limit of the process
 //
 // The tables of docs/configuration.md and docs/profile.md are generated from this package:
 //

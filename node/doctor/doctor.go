@@ -167,7 +167,7 @@ func (p *patient) disk(context.Context) {
 }
 
 func (p *patient) files(context.Context) {
-	n := openFiles()
+	n := config.OpenFiles()
 	if n < minFiles {
 		p.add("open files", Warn,
 			"raise the limit: ulimit -n 8192, or LimitNOFILE in a unit of systemd",
