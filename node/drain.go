@@ -15,14 +15,6 @@ import (
 	"peerd/store"
 )
 
-// drainer is the part of owner.Manager that a clean stop needs: Drain hands every subnet
-// that this peer owns to another peer, accepts no subnet from then on, and returns nil
-// when this peer owns none. An error says why it still owns some: no peer accepts them,
-// or ctx has ended.
-type drainer interface {
-	Drain(ctx context.Context) error
-}
-
 const (
 	drainPoll = 100 * time.Millisecond
 	// drainReport is the longest time between two progress reports.
@@ -50,10 +42,10 @@ type leaveState struct {
 	start         context.CancelFunc
 	ended         context.Context // ends when nothing more is handed over, by finish
 	finish        context.CancelFunc
-	limit         time.Duration // set before start is called
-	drainer       drainer       // nil: the Manager
-	total         atomic.Int64  // subnets owned at the start
-	remoteFetches atomic.Int64  // under way for other peers
+	limit         time.Duration               // set before start is called
+	drain         func(context.Context) error // owner.Manager.Drain
+	total         atomic.Int64                // subnets owned at the start
+	remoteFetches atomic.Int64                // under way for other peers
 
 	mu     sync.Mutex
 	reason string // why something is left; "": nothing is
@@ -164,10 +156,6 @@ func firstLeaving(subnets []owner.Info) string {
 // runDrain hands everything over within the limit of StopDrained. It returns early after
 // Stop, when ctx ends, and when no other peer can be reached.
 func (n *Node) runDrain(ctx context.Context) {
-	var d drainer = n.manager
-	if n.leaving.drainer != nil {
-		d = n.leaving.drainer
-	}
 	ctx, cancelTimeout := context.WithTimeout(ctx, n.leaving.limit)
 	defer cancelTimeout()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -181,7 +169,7 @@ func (n *Node) runDrain(ctx context.Context) {
 	n.leaving.total.Store(int64(len(n.manager.List())))
 	n.log.Info("started handing everything over before the stop",
 		"subnets", n.leaving.total.Load(), "limit", n.leaving.limit)
-	err := n.drainUntilEmpty(ctx, d)
+	err := n.drainUntilEmpty(ctx)
 	if errors.Is(context.Cause(ctx), errNoPeers) {
 		err = errNoPeers
 	}
@@ -231,13 +219,13 @@ func (n *Node) watchDrain(ctx context.Context) error {
 
 // drainUntilEmpty returns nil when this peer owns no subnet, no URL is pending here, and
 // no remote fetch is under way.
-func (n *Node) drainUntilEmpty(ctx context.Context, d drainer) error {
+func (n *Node) drainUntilEmpty(ctx context.Context) error {
 	if n.peers.Directory().Len() == 0 {
 		return errNoPeers
 	}
 	least, since := int64(-1), time.Now()
 	for {
-		if err := d.Drain(ctx); err != nil {
+		if err := n.leaving.drain(ctx); err != nil {
 			return err
 		}
 		p := n.drainProgress(false)

@@ -10,20 +10,15 @@ import (
 	"peerd/node/admin"
 )
 
-// drainFunc is a drainer made of a function.
-type drainFunc func(ctx context.Context) error
-
-func (f drainFunc) Drain(ctx context.Context) error { return f(ctx) }
-
 // drainForever drains until ctx ends.
-var drainForever = drainFunc(func(ctx context.Context) error {
+func drainForever(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
-})
+}
 
 // pair returns a peer that does not run yet and that d drains. It will know a second peer,
 // which runs until stopOther is called or the test ends.
-func pair(t *testing.T, d drainer) (n *Node, stopOther func()) {
+func pair(t *testing.T, d func(context.Context) error) (n *Node, stopOther func()) {
 	t.Helper()
 	other := newNode(t, options(t))
 	stopOther = running(t, other)
@@ -31,7 +26,7 @@ func pair(t *testing.T, d drainer) (n *Node, stopOther func()) {
 	o := options(t)
 	o.Config.Bootstrap = other.Addrs()
 	n = newNode(t, o)
-	n.leaving.drainer = d
+	n.leaving.drain = d
 	return n, stopOther
 }
 
@@ -77,7 +72,7 @@ func last(reports []admin.Drain) admin.Drain { return reports[len(reports)-1] }
 func TestLeaveHandsOverFirst(t *testing.T) {
 	drained := false
 	var n *Node
-	n, _ = pair(t, drainFunc(func(context.Context) error {
+	n, _ = pair(t, func(context.Context) error {
 		drained = true
 		if _, err := n.Seed(t.Context(), []string{"http://a.example/"}); !errors.Is(err,
 			admin.ErrStopping) {
@@ -87,7 +82,7 @@ func TestLeaveHandsOverFirst(t *testing.T) {
 			t.Error("startRemoteFetch() during the stop = true, want false")
 		}
 		return nil
-	}))
+	})
 	if got := last(leave(t, n, time.Minute)); !drained || got != (admin.Drain{Done: true}) {
 		t.Errorf("drained = %v, last report = %+v", drained, got)
 	}
@@ -96,7 +91,7 @@ func TestLeaveHandsOverFirst(t *testing.T) {
 // While nothing changes, Leave reports at least once a second.
 func TestLeaveWaitsForRemoteFetches(t *testing.T) {
 	t.Parallel()
-	n, _ := pair(t, drainFunc(func(context.Context) error { return nil }))
+	n, _ := pair(t, func(context.Context) error { return nil })
 	done, ok := n.leaving.startRemoteFetch()
 	if !ok {
 		t.Fatal("startRemoteFetch() before the stop = false, want true")
@@ -122,10 +117,10 @@ func TestLeaveHasLimit(t *testing.T) {
 
 func TestStopEndsLeave(t *testing.T) {
 	n, _ := pair(t, nil)
-	n.leaving.drainer = drainFunc(func(ctx context.Context) error {
+	n.leaving.drain = func(ctx context.Context) error {
 		n.Stop()
 		return drainForever(ctx)
-	})
+	}
 	if got := last(leave(t, n, time.Hour)); got.Reason == "" {
 		t.Errorf("last report = %+v, want a reason", got)
 	}
@@ -135,10 +130,10 @@ func TestStopEndsLeave(t *testing.T) {
 func TestLeaveWithoutPeers(t *testing.T) {
 	t.Parallel()
 	n, stopOther := pair(t, nil)
-	n.leaving.drainer = drainFunc(func(ctx context.Context) error {
+	n.leaving.drain = func(ctx context.Context) error {
 		stopOther()
 		return drainForever(ctx)
-	})
+	}
 	if got := last(leave(t, n, time.Hour)); got.Reason != errNoPeers.Error() {
 		t.Errorf("last report = %+v, want the reason %q", got, errNoPeers)
 	}
@@ -148,10 +143,10 @@ func TestLeaveWithoutPeers(t *testing.T) {
 func TestLeaveAlone(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, options(t))
-	n.leaving.drainer = drainFunc(func(context.Context) error {
+	n.leaving.drain = func(context.Context) error {
 		t.Error("Drain() was called")
 		return nil
-	})
+	}
 	n.StopDrained(time.Hour)
 	if err := n.Run(t.Context()); err != nil {
 		t.Error(err)

@@ -222,6 +222,7 @@ func (n *Node) openOwnership() error {
 	if n.manager, err = owner.New(oc); err != nil {
 		return err
 	}
+	n.leaving.drain = n.manager.Drain
 	n.replicas.SetPolicy(n.manager.CopyPolicy())
 	n.receiver = &handover.Receiver{
 		DB: n.db, Successor: n.manager.Successor(), Copies: n.replicas,
