@@ -28,10 +28,10 @@ import (
 	"peerd/node/config"
 	"peerd/node/events"
 	"peerd/node/geo"
+	"peerd/node/httpserver"
 	"peerd/node/metrics"
 	"peerd/node/otlp"
 	"peerd/node/registry"
-	"peerd/node/replay"
 	local "peerd/node/search"
 	"peerd/node/sitepage"
 	"peerd/node/traffic"
@@ -97,8 +97,8 @@ type Node struct {
 	optOuts       *optout.Service
 	sitePage      *sitepage.Server // nil: none
 	traits        *traits
-	archive       *warc.Archive  // nil: none
-	replay        *replay.Server // nil: none
+	archive       *warc.Archive      // nil: none
+	replay        *httpserver.Server // of archived pages; nil: none
 	search        *search.Service
 	trace         *trace.Service
 	index         *index.Index  // nil: none

@@ -3,6 +3,7 @@ package httpserver
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -11,20 +12,42 @@ import (
 	"time"
 )
 
-// Run serves a handler at a listener, which it closes, until ctx ends. It returns when no request
-// is being answered.
-func Run(ctx context.Context, ln net.Listener, h http.Handler, log *slog.Logger) error {
-	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
-	defer cut()
-	return Serve(ctx, ln, &http.Server{
-		Handler:      h,
-		BaseContext:  func(net.Listener) context.Context { return requests },
-		WriteTimeout: 5 * time.Minute,
-	}, cut, log)
+// Server serves a handler at a listener.
+type Server struct {
+	name    string
+	ln      net.Listener
+	handler http.Handler
+	log     *slog.Logger
 }
 
-// Serve is Run for a server, of which it sets the limits on requests. It calls cut at the end: the
-// requests must end soon after that.
+// New returns a Server. The caller must call Run or Close. The errors of Run begin with name.
+func New(name string, ln net.Listener, h http.Handler, log *slog.Logger) *Server {
+	return &Server{name: name, ln: ln, handler: h, log: log}
+}
+
+// URL returns the URL of the path "/".
+func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/" }
+
+// Close closes the listener of a Server that does not run.
+func (s *Server) Close() error { return s.ln.Close() }
+
+// Run serves until ctx ends. It returns when no request is being answered. It may be called once.
+func (s *Server) Run(ctx context.Context) error {
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	if err := Serve(ctx, s.ln, &http.Server{
+		Handler:      s.handler,
+		BaseContext:  func(net.Listener) context.Context { return requests },
+		WriteTimeout: 5 * time.Minute,
+	}, cut, s.log); err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return nil
+}
+
+// Serve has srv serve at a listener, which it closes, until ctx ends, and returns when no request
+// is being answered. It sets the limits on requests. It calls cut at the end: the requests must
+// end soon after that.
 func Serve(
 	ctx context.Context, ln net.Listener, srv *http.Server, cut func(), log *slog.Logger,
 ) error {

@@ -1,12 +1,9 @@
 package replay
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"net/http"
 	"net/netip"
 
 	"peerd/node/httpserver"
@@ -24,16 +21,9 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// Server serves a Handler on a socket.
-type Server struct {
-	ln  net.Listener
-	h   http.Handler
-	log *slog.Logger
-}
-
-// Listen opens a socket at a loopback address; port 0 is any free one. The caller must call Run or
-// Close.
-func Listen(addr string, cfg Config) (*Server, error) {
+// Listen opens a socket at a loopback address, at which archived pages are shown; port 0 is any free
+// one. The caller must call Run or Close.
+func Listen(addr string, cfg Config) (*httpserver.Server, error) {
 	if err := CheckAddr(addr); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
@@ -42,19 +32,5 @@ func Listen(addr string, cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("replay: %w", err)
 	}
 	h := New(cfg)
-	return &Server{ln: ln, h: h, log: h.cfg.Logger}, nil
-}
-
-// URL returns the URL of the start page.
-func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/" }
-
-// Close closes the socket of a server that does not run.
-func (s *Server) Close() error { return s.ln.Close() }
-
-// Run serves until ctx ends. It returns when no request is being answered. It may be called once.
-func (s *Server) Run(ctx context.Context) error {
-	if err := httpserver.Run(ctx, s.ln, s.h, s.log); err != nil {
-		return fmt.Errorf("replay: %w", err)
-	}
-	return nil
+	return httpserver.New("replay", ln, h, h.cfg.Logger), nil
 }

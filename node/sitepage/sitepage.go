@@ -80,13 +80,12 @@ const (
 
 // Server serves the page.
 type Server struct {
+	*httpserver.Server
 	peer           Peer
-	ln             net.Listener
 	log            *slog.Logger
 	lookups, reads *rate.Limiter
 	pings, pages   *rate.Limiter
 	senders        *lru.Cache[netip.Prefix, *rate.Limiter]
-	handler        http.Handler
 }
 
 // page has names in double braces, in place of which show puts text. Package html/template would
@@ -102,7 +101,7 @@ func Listen(addr string, peer Peer, log *slog.Logger) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sitepage: %w", err)
 	}
-	s := &Server{peer: peer, ln: ln, log: log,
+	s := &Server{peer: peer, log: log,
 		lookups: rate.NewLimiter(lookupsPerSecond, lookupBurst),
 		reads:   rate.NewLimiter(readsPerSecond, readBurst),
 		pings:   rate.NewLimiter(pingsPerSecond, pingBurst),
@@ -116,23 +115,8 @@ func Listen(addr string, peer Peer, log *slog.Logger) (*Server, error) {
 	mux.HandleFunc("GET /indexnow", s.pingOne)
 	mux.HandleFunc("POST /indexnow", s.pingMany)
 	var own http.CrossOriginProtection // a page elsewhere cannot use the address of its visitor
-	s.handler = own.Handler(mux)
+	s.Server = httpserver.New("sitepage", &limited{Listener: ln}, own.Handler(mux), log)
 	return s, nil
-}
-
-// URL returns the URL of the page at the socket.
-func (s *Server) URL() string { return "http://" + s.ln.Addr().String() + "/" }
-
-// Close closes the socket of a server that does not run.
-func (s *Server) Close() error { return s.ln.Close() }
-
-// Run serves until ctx ends. It may be called once.
-func (s *Server) Run(ctx context.Context) error {
-	if err := httpserver.Run(ctx, &limited{Listener: s.ln}, s.handler,
-		s.log); err != nil {
-		return fmt.Errorf("sitepage: %w", err)
-	}
-	return nil
 }
 
 // view is what the page shows apart from what it says of the peer.
