@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,6 +11,7 @@ import (
 
 	"peerd/cmd/internal/cli"
 	"peerd/node/admin"
+	"peerd/node/tool"
 )
 
 type seedOptions struct {
@@ -126,32 +125,23 @@ func printRejected(w io.Writer, what string, rejected []admin.Rejected) {
 	}
 }
 
-// eachURL calls yield for every URL of src. It truncates a line that is longer than a URL may be
-// to a length that is still rejected.
+// eachURL calls yield for every URL of src. It truncates one that is longer than a URL may be to
+// a length that is still rejected.
 func eachURL(src io.Reader, yield func(string) error) error {
-	in := bufio.NewReader(src)
-	var line []byte
-	for {
-		part, more, err := in.ReadLine()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for line, err := range tool.Lines(src) {
 		if err != nil {
 			return fmt.Errorf("read URLs: %w", err)
 		}
-		line = append(line, part[:min(len(part), admin.MaxURLBytes+1-len(line))]...)
-		if more {
-			continue
-		}
-		text := strings.TrimSpace(strings.TrimPrefix(string(line), "\uFEFF"))
-		line = line[:0]
+		text := strings.TrimSpace(strings.TrimPrefix(line, "\uFEFF"))
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
-		if err := yield(text); err != nil {
+		u := strings.Clone(text[:min(len(text), admin.MaxURLBytes+1)]) // so that the rest is freed
+		if err := yield(u); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func (o *seedOptions) print(w io.Writer, r admin.SeedResult) error {

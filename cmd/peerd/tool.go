@@ -27,15 +27,15 @@ func fromStdin(list []string) bool { return len(list) == 1 && list[0] == "-" }
 // line of stdin.
 func eachInput(cmd *cobra.Command, list []string, yield func(string) error) error {
 	if fromStdin(list) {
-		failed := error(nil)
-		err := tool.Lines(cmd.InOrStdin(), func(line string) error {
-			failed = yield(line)
-			return failed
-		})
-		if err != nil && failed == nil {
-			return fmt.Errorf("read stdin: %w", err)
+		for line, err := range tool.Lines(cmd.InOrStdin()) {
+			if err != nil {
+				return fmt.Errorf("read stdin: %w", err)
+			}
+			if err := yield(line); err != nil {
+				return err
+			}
 		}
-		return err
+		return nil
 	}
 	for _, s := range list {
 		if err := yield(s); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"io"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -50,28 +51,30 @@ func ReadAtMost(r io.Reader, limit int64) (data []byte, more bool, err error) {
 	return data, false, err
 }
 
-// Lines calls yield for each line of r, including empty ones, without its end (LF or CRLF). It
-// truncates a line to maxLine, which is too long for a URL. It stops at the first error of
-// yield.
-func Lines(r io.Reader, yield func(line string) error) error {
-	in := bufio.NewReader(r)
-	var line strings.Builder
-	for {
-		part, more, err := in.ReadLine()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		line.Write(part[:min(len(part), maxLine-line.Len())])
-		if more {
-			continue
-		}
-		text := line.String()
-		line.Reset()
-		if err := yield(text); err != nil {
-			return err
+// Lines returns the lines of r, including empty ones, without their ends (LF or CRLF). It truncates
+// a line to maxLine, which is too long for a URL. An error of r comes last.
+func Lines(r io.Reader) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		in := bufio.NewReader(r)
+		var line strings.Builder
+		for {
+			part, more, err := in.ReadLine()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err != nil {
+				yield("", err)
+				return
+			}
+			line.Write(part[:min(len(part), maxLine-line.Len())])
+			if more {
+				continue
+			}
+			text := line.String()
+			line.Reset()
+			if !yield(text, nil) {
+				return
+			}
 		}
 	}
 }

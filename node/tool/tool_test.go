@@ -163,22 +163,23 @@ func TestLines(t *testing.T) {
 		"a\n" + long + "\nb": {"a", long[:maxLine], "b"},
 	} {
 		var got []string
-		err := Lines(strings.NewReader(in), func(s string) error {
+		for s, err := range Lines(strings.NewReader(in)) {
+			if err != nil {
+				t.Error(err)
+			}
 			got = append(got, s)
-			return nil
-		})
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("Lines(%.20q) yielded %d lines, %v, want %d", in, len(got), err, len(want))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("Lines(%.20q) yielded %d lines, want %d", in, len(got), len(want))
 		}
 	}
 	stop := errors.New("stop")
-	err := Lines(strings.NewReader("a\nb"), func(string) error { return stop })
-	if !errors.Is(err, stop) {
-		t.Errorf("Lines() = %v, want the error of yield", err)
+	var got error
+	for _, err := range Lines(iotest.ErrReader(stop)) {
+		got = err
 	}
-	err = Lines(iotest.ErrReader(stop), func(string) error { return nil })
-	if !errors.Is(err, stop) {
-		t.Errorf("Lines() = %v, want the error of the reader", err)
+	if !errors.Is(got, stop) {
+		t.Errorf("Lines() yielded %v, want the error of the reader", got)
 	}
 }
 
