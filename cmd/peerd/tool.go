@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -89,15 +90,8 @@ func toolName(cmd *cobra.Command) string { return "peerd: tool " + cmd.Name() }
 // writeLine writes a line of text for people and scripts.
 func writeLine(w io.Writer, cells ...string) error {
 	for i, c := range cells {
-		if i > 0 {
-			c = "\t" + cli.Printable(c)
-		} else {
-			c = cli.Printable(c)
-		}
-		if _, err := io.WriteString(w, c); err != nil {
-			return err
-		}
+		cells[i] = cli.Printable(c)
 	}
-	_, err := io.WriteString(w, "\n")
+	_, err := fmt.Fprintln(w, strings.Join(cells, "\t"))
 	return err
 }
