@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -153,20 +154,17 @@ func runCrawlletFetch(cmd *cobra.Command, o *crawlletFetchOptions) error {
 func (o *crawlletFetchOptions) fetch(ctx context.Context, stdout io.Writer) (
 	res crawllet.FetchResult, err error,
 ) {
-	if o.to == "-" {
-		o.To = crawllet.NewLines(stdout)
-		return crawllet.Fetch(ctx, o.FetchOptions)
+	w := stdout
+	if o.to != "-" {
+		f, err := os.Create(o.to)
+		if err != nil {
+			return res, err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		w = f
 	}
-	f, err := os.Create(o.to)
-	if err != nil {
-		return res, err
-	}
-	o.To = crawllet.NewLines(f)
-	res, err = crawllet.Fetch(ctx, o.FetchOptions)
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	return res, err
+	o.To = crawllet.NewLines(w)
+	return crawllet.Fetch(ctx, o.FetchOptions)
 }
 
 // printFetched prints what was done.
