@@ -25,15 +25,12 @@ that start later. It runs in a container:
   docker-compose exec site /peerd testnet ctl load site-7 500ms
   docker-compose exec site /peerd testnet ctl cut peer-1 peer-2
   docker-compose exec site /peerd testnet ctl heal`)
-	order := func(verb string, names []string, o testnet.Order) func(*cobra.Command) error {
-		return func(cmd *cobra.Command) error {
-			c, err := testnet.NewControl(cmd.Context())
-			if err != nil {
-				return err
-			}
-			o.Verb = verb
-			return c.Order(cmd.Context(), o, names)
+	order := func(cmd *cobra.Command, o testnet.Order, names []string) error {
+		c, err := testnet.NewControl(cmd.Context())
+		if err != nil {
+			return err
 		}
+		return c.Order(cmd.Context(), o, names)
 	}
 	add := func(use, short string, least, most int,
 		run func(cmd *cobra.Command, args []string) error) {
@@ -54,7 +51,7 @@ that start later. It runs in a container:
 			if err != nil {
 				return cli.Usagef(cmd, "slow: %q is no number", args[1])
 			}
-			return order("slow", args[:1], testnet.Order{By: by})(cmd)
+			return order(cmd, testnet.Order{Verb: "slow", By: by}, args[:1])
 		})
 	add("load PLACE TIME", "Add a time to every round trip of a container", 2, 2,
 		func(cmd *cobra.Command, args []string) error {
@@ -62,7 +59,7 @@ that start later. It runs in a container:
 			if err != nil {
 				return cli.Usagef(cmd, "load: %q is no time such as 500ms", args[1])
 			}
-			return order("load", args[:1], testnet.Order{Delay: by})(cmd)
+			return order(cmd, testnet.Order{Verb: "load", Delay: by}, args[:1])
 		})
 	for _, c := range []struct {
 		use, short string
@@ -74,7 +71,7 @@ that start later. It runs in a container:
 	} {
 		verb, _, _ := strings.Cut(c.use, " ")
 		add(c.use, c.short, c.least, any, func(cmd *cobra.Command, args []string) error {
-			return order(verb, args, testnet.Order{})(cmd)
+			return order(cmd, testnet.Order{Verb: verb}, args)
 		})
 	}
 	return cmd
