@@ -335,6 +335,8 @@ func (n *Node) close() error {
 			errs = append(errs, fmt.Errorf("close store: %w", err))
 		}
 	}
-	errs = append(errs, n.events.Close())
+	if n.events != nil {
+		errs = append(errs, n.events.Close())
+	}
 	return errors.Join(errs...)
 }

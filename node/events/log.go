@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -20,8 +19,8 @@ const (
 	maxUnwritten = 8 << 20
 )
 
-// Log is the event log of one run of a peer. A nil Log drops all events. Its methods are safe for
-// concurrent use, but for Run and Close.
+// Log is the event log of one run of a peer. Its methods are safe for concurrent use, but for Run
+// and Close.
 type Log struct {
 	begin time.Time // with the monotonic clock
 	log   *slog.Logger
@@ -72,9 +71,6 @@ func (l *Log) At(t time.Time) int64 {
 // Add adds an event that has just happened, and sets its Kind. Events that would take too much
 // memory, because the disk does not keep up, are counted and dropped.
 func (l *Log) Add(e Event) {
-	if l == nil {
-		return
-	}
 	h := e.Head()
 	h.T, h.Kind = 0, e.kind()
 	var b bytes.Buffer
@@ -107,9 +103,6 @@ func (l *Log) appendLine(line []byte) {
 
 // Run writes the log until ctx ends.
 func (l *Log) Run(ctx context.Context) error {
-	if l == nil {
-		return nil
-	}
 	tick := time.NewTicker(writeEvery)
 	defer tick.Stop()
 	var spare []byte
@@ -158,11 +151,6 @@ func (l *Log) write(spare []byte) []byte {
 
 // Close writes what is in memory and closes the file. Run must have returned.
 func (l *Log) Close() error {
-	if l == nil {
-		return nil
-	}
 	l.write(nil)
 	return l.file.Close()
 }
-
-var _ io.Closer = (*Log)(nil)

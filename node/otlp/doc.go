@@ -2,7 +2,7 @@
 // OpenTelemetry: as JSON over HTTP, by version 1 of its protocol.
 //
 // Callers create an Exporter, run it, and Add spans that have ended. Add never waits: while the
-// collector is slow, spans are lost, and their number is logged. A nil Exporter does nothing.
+// collector is slow, spans are lost, and their number is logged.
 //
 // OpenTelemetry's own SDK is not used: with its exporter over HTTP it makes the program larger by
 // several megabytes, most of it gRPC, and it offers little that is needed for spans that are

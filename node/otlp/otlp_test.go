@@ -154,12 +154,3 @@ func TestFailingCollector(t *testing.T) {
 type transport func(*http.Request) error
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return nil, f(r) }
-
-// Without a collector there is no Exporter.
-func TestNone(t *testing.T) {
-	var e *Exporter
-	e.Add(Span{})
-	if err := e.Run(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
