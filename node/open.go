@@ -194,7 +194,7 @@ func (n *Node) openNames() error {
 			return err
 		}
 		n.nameClient = resolve.NewClient(resolve.ClientConfig{Servers: servers, Rate: conf.DNSRate,
-			Dial: traffic.Dialer{Limiter: n.traffic, Class: traffic.Control}.DialContext})
+			Dial: n.dialControl})
 		rc.Lookup = n.nameClient.Lookup
 	}
 	n.names = resolve.New(rc)

@@ -10,7 +10,6 @@ import (
 
 	"peerd/node/config"
 	"peerd/node/otlp"
-	"peerd/node/traffic"
 	"peerd/overlay/handover"
 	"peerd/overlay/outbox"
 	"peerd/overlay/owner"
@@ -23,10 +22,9 @@ func (n *Node) openSpans() error {
 	if endpoint == "" {
 		return nil
 	}
-	dial := traffic.Dialer{Limiter: n.traffic, Class: traffic.Control}
 	n.spans = otlp.New(otlp.Config{
 		Endpoint: endpoint, Logger: n.log,
-		Client: &http.Client{Transport: &http.Transport{DialContext: dial.DialContext}},
+		Client: &http.Client{Transport: &http.Transport{DialContext: n.dialControl}},
 		Resource: []otlp.Attr{{Key: "service.name", Value: "peerd"},
 			{Key: "service.version", Value: config.Version},
 			{Key: "service.instance.id", Value: n.net.Self().String()},

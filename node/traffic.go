@@ -140,7 +140,8 @@ func (n *Node) trafficLimits() []admin.Limit {
 	return []admin.Limit{rate, volume}
 }
 
-// dialControl connects to another peer or to a device of the local network.
+// dialControl connects to anything but a web server: another peer, a name server, a collector of
+// traces, a device of the local network.
 func (n *Node) dialControl(ctx context.Context, network, addr string) (net.Conn, error) {
 	return traffic.Dialer{Limiter: n.traffic, Class: traffic.Control}.DialContext(
 		ctx, network, addr)
