@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"slices"
 	"time"
 
 	"peerd/store"
@@ -153,12 +154,8 @@ func (x *Indexer) put(a answer, at map[string]int64) error {
 
 // remove removes a page from the index, and from the batch.
 func (x *Indexer) remove(u store.URL) {
-	kept := x.batch.Pages[:0]
-	for _, d := range x.batch.Pages {
-		if d.URL != u {
-			kept = append(kept, d)
-		}
-	}
-	x.batch.Pages = kept
+	x.batch.Pages = slices.DeleteFunc(x.batch.Pages, func(d index.Document) bool {
+		return d.URL == u
+	})
 	x.batch.Removed = append(x.batch.Removed, u)
 }
