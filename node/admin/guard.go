@@ -25,7 +25,8 @@ func newToken() string {
 // protect adds to the paths what every request needs: headers, access control, a size limit, and
 // an end when the server is drained.
 func (s *Server) protect(rs *routes) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(inner http.ResponseWriter, r *http.Request) {
+		w := &responseWriter{ResponseWriter: inner}
 		w.Header().Set("Server", serverName)
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -90,7 +91,7 @@ func sameToken(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), 
 
 // recoverPanic ends a request after a panic of its handler. If part of the response was sent,
 // it closes the connection, so that the client does not take the part for the whole.
-func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
+func (s *Server) recoverPanic(w *responseWriter, r *http.Request) {
 	p := recover()
 	if p == nil {
 		return
@@ -100,7 +101,7 @@ func (s *Server) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	}
 	s.cfg.Logger.Error("admin request panicked", "path", r.URL.Path, "panic", fmt.Sprint(p),
 		"stack", string(debug.Stack()))
-	if a, ok := w.(*responseWriter); ok && a.started {
+	if w.started {
 		panic(http.ErrAbortHandler)
 	}
 	s.fail(w, r, ErrInternal)

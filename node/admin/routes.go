@@ -88,12 +88,7 @@ const (
 	mediaHTML   = "text/html"
 )
 
-func (s *Server) handler() http.Handler {
-	guarded := s.protect(newRoutes(s.table()))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		guarded.ServeHTTP(&responseWriter{ResponseWriter: w}, r)
-	})
-}
+func (s *Server) handler() http.Handler { return s.protect(newRoutes(s.table())) }
 
 func (s *Server) table() []route {
 	all := slices.Concat(s.views(), s.lists(), s.streams(), s.actions())
