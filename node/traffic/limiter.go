@@ -70,15 +70,15 @@ type Limiter struct {
 	count  count
 }
 
-// New returns a Limiter that continues the count of the store, which may be nil.
+// New returns a Limiter that continues the count of the store.
 func New(limits Limits, store Store) (*Limiter, error) {
-	l := &Limiter{store: store, saving: make(chan struct{}, 1)}
+	m, err := store.Load()
+	if err != nil {
+		return nil, fmt.Errorf("read monthly volume: %w", err)
+	}
+	l := &Limiter{store: store, saving: make(chan struct{}, 1), count: count{m, m.Bytes}}
 	for i := range l.turns {
 		l.turns[i] = make(chan struct{}, 1)
-	}
-	var err error
-	if l.count, err = openCount(store); err != nil {
-		return nil, err
 	}
 	return l, l.Change(limits)
 }
@@ -99,9 +99,9 @@ func (l *Limiter) Change(limits Limits) error {
 // Close stores the exact count. The connections must be closed before.
 func (l *Limiter) Close() error {
 	l.mu.Lock()
-	m, exact := l.count.month, l.limits.MonthlyVolume == 0 || l.store == nil
+	m, volume := l.count.month, l.limits.MonthlyVolume
 	l.mu.Unlock()
-	if exact {
+	if volume == 0 {
 		return nil
 	}
 	return l.store.Save(m)
@@ -280,7 +280,7 @@ func (l *Limiter) trySpend(c Class, n int64) (save *Month, err error) {
 		l.count.month.Bytes = max(l.count.month.Bytes, ceiling(c, volume))
 		return nil, ErrUsedUp
 	}
-	if l.store != nil && next+block(volume) > l.count.stored {
+	if next+block(volume) > l.count.stored {
 		return &Month{Start: l.count.month.Start, Bytes: storeUpTo(next, c, volume)}, nil
 	}
 	l.count.month.Bytes = next

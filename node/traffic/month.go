@@ -1,9 +1,6 @@
 package traffic
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 const (
 	// controlPart is the part of a volume that is for other peers only, a fiftieth, unless two
@@ -63,16 +60,4 @@ func (c *count) turn(now time.Time) {
 	if m := monthOf(now); m.After(c.month.Start) {
 		*c = count{month: Month{Start: m}}
 	}
-}
-
-// openCount returns the count of a store.
-func openCount(s Store) (c count, err error) {
-	if s == nil {
-		return c, nil
-	}
-	if c.month, err = s.Load(); err != nil {
-		return c, fmt.Errorf("read monthly volume: %w", err)
-	}
-	c.stored = c.month.Bytes
-	return c, nil
 }

@@ -58,7 +58,7 @@ func TestAnyWindow(t *testing.T) {
 		}), 1, 10), 1, 12).Draw(rt, "workers")
 		var passed []pass
 		synctest.Test(t, func(t *testing.T) {
-			l := newLimiter(t, Limits{Bandwidth: rate}, nil)
+			l := newLimiter(t, Limits{Bandwidth: rate}, &memStore{})
 			var mu sync.Mutex
 			var g sync.WaitGroup
 			for _, all := range workers {
@@ -96,7 +96,7 @@ func TestAnyWindow(t *testing.T) {
 func TestControlGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate = 200e3
-		l := newLimiter(t, Limits{Bandwidth: rate}, nil)
+		l := newLimiter(t, Limits{Bandwidth: rate}, &memStore{})
 		start, stop := time.Now(), make(chan struct{})
 		var g sync.WaitGroup
 		crawled := int64(0)
@@ -149,7 +149,7 @@ func TestControlGoesFirst(t *testing.T) {
 // A change of the bandwidth is in effect at once, also for those who wait.
 func TestChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newLimiter(t, Limits{Bandwidth: MinBandwidth}, nil)
+		l := newLimiter(t, Limits{Bandwidth: MinBandwidth}, &memStore{})
 		start, done := time.Now(), make(chan struct{})
 		go func() {
 			defer close(done)
@@ -250,7 +250,7 @@ func TestVolumeStored(t *testing.T) {
 func TestConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, class := range []Class{Control, Crawl} {
-			l := newLimiter(t, Limits{Bandwidth: 100e3}, nil)
+			l := newLimiter(t, Limits{Bandwidth: 100e3}, &memStore{})
 			a, b := net.Pipe()
 			c := l.Wrap(class, a)
 			start := time.Now()
@@ -355,7 +355,7 @@ func TestUnread(t *testing.T) {
 
 // A connection for datagrams remains one, or name servers would be asked in the form of TCP.
 func TestDatagrams(t *testing.T) {
-	l, err := New(Limits{Bandwidth: 1e6}, nil)
+	l, err := New(Limits{Bandwidth: 1e6}, &memStore{})
 	if err != nil {
 		t.Fatal(err)
 	}
