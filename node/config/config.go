@@ -206,20 +206,14 @@ func (c Config) Validate() error {
 		f.addf("listen is empty, want at least one multiaddr")
 	}
 	for _, s := range c.Listen {
-		if err := checkListen(s); err != nil {
-			f.addf("listen: %q: %w", clip(s), err)
-		}
+		f.value("listen", s, checkListen(s))
 	}
 	for _, s := range c.Announce {
-		if err := checkListen(s); err != nil {
-			f.addf("announce: %q: %w", clip(s), err)
-		}
+		f.value("announce", s, checkListen(s))
 	}
 	between(&f, "number of addresses in announce", len(c.Announce), 0, maxAnnounced)
 	checkPeers(&f, c.Bootstrap)
-	if err := checkHostPort(c.API); err != nil {
-		f.addf("api: %q: %w", clip(c.API), err)
-	}
+	f.value("api", c.API, checkHostPort(c.API))
 	if !slices.Contains(Strategies, c.Strategy) {
 		f.addf("strategy is %q, want one of %s", clip(c.Strategy), strings.Join(Strategies, ", "))
 	}
@@ -229,9 +223,7 @@ func (c Config) Validate() error {
 			`strategy is "geo", which needs geo_db: set it to a database of cities ` +
 				`in MaxMind's format, such as GeoLite2-City.mmdb`)
 	}
-	if err := checkContact(c.Contact); err != nil {
-		f.addf("contact: %q: %w", clip(c.Contact), err)
-	}
+	f.value("contact", c.Contact, checkContact(c.Contact))
 	if c.Memory != 0 {
 		between(&f, "memory", int64(c.Memory), 64<<20, 1<<50)
 	}
@@ -257,9 +249,7 @@ func (c Config) Validate() error {
 func checkLocalSites(f *faults, sites map[string]string) {
 	between(f, "number of local_sites", len(sites), 0, maxLocalSites)
 	for site, root := range sites {
-		if err := localsite.CheckURL(site); err != nil {
-			f.addf("local_sites: %q: %w", clip(site), err)
-		}
+		f.value("local_sites", site, localsite.CheckURL(site))
 		if root == "" {
 			f.addf("local_sites: %q has no directory", clip(site))
 		}

@@ -127,9 +127,8 @@ func (p Profile) Validate() error {
 		f.addf("name is %q, want 1 to 32 of a-z, 0-9 and -, starting with a letter", clip(p.Name))
 	}
 	for _, s := range p.Seeds {
-		if _, err := webURL(s); err != nil {
-			f.addf("seeds: %q: %w", clip(s), err)
-		}
+		_, err := webURL(s)
+		f.value("seeds", s, err)
 	}
 	checkPeers(&f, p.Bootstrap)
 	p.checkAdmission(&f)

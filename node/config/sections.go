@@ -143,11 +143,8 @@ type Page struct {
 }
 
 func (p Page) check(f *faults) {
-	if p.Listen == "" {
-		return
-	}
-	if err := checkHostPort(p.Listen); err != nil {
-		f.addf("page.listen: %q: %w", clip(p.Listen), err)
+	if p.Listen != "" {
+		f.value("page.listen", p.Listen, checkHostPort(p.Listen))
 	}
 }
 
@@ -173,9 +170,8 @@ type Plugins struct {
 func (p Plugins) check(f *faults) {
 	between(f, "number of plugins.publishers", len(p.Publishers), 0, plugin.MaxPublishers)
 	for _, id := range p.Publishers {
-		if _, err := peer.Decode(id); err != nil {
-			f.addf("plugins.publishers: %q: %w", clip(id), err)
-		}
+		_, err := peer.Decode(id)
+		f.value("plugins.publishers", id, err)
 	}
 }
 
@@ -186,11 +182,9 @@ type Traces struct {
 }
 
 func (t Traces) check(f *faults) {
-	if t.Endpoint == "" {
-		return
-	}
-	if _, err := webURL(t.Endpoint); err != nil {
-		f.addf("traces.endpoint: %q: %w", clip(t.Endpoint), err)
+	if t.Endpoint != "" {
+		_, err := webURL(t.Endpoint)
+		f.value("traces.endpoint", t.Endpoint, err)
 	}
 }
 
@@ -239,9 +233,8 @@ func (c Collect) check(f *faults, archive bool) {
 	}
 	between(f, "number of topics in collect.topics", len(c.Topics), 0, maxCollectTopics)
 	for _, t := range c.Topics {
-		if _, err := index.Parse(t); err != nil {
-			f.addf("collect.topics: %q: %w", clip(t), err)
-		}
+		_, err := index.Parse(t)
+		f.value("collect.topics", t, err)
 	}
 	between(f, "collect.upload", int64(c.Upload), 0, 1e12)
 }

@@ -60,6 +60,13 @@ func between[T int | int64 | float64 | time.Duration](f *faults, key string, v, 
 	}
 }
 
+// value records err, unless it is nil, as the fault of a value of a key.
+func (f *faults) value(key, v string, err error) {
+	if err != nil {
+		f.addf("%s: %q: %w", key, clip(v), err)
+	}
+}
+
 func (f faults) err() error { return asInvalid(errors.Join(f...)) }
 
 // ParseResolve parses HOST=IP, an address of a host. Its errors match ErrInvalid.
