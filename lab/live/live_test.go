@@ -80,7 +80,7 @@ func world(rng *rand.Rand, peers int) (all []*fake) {
 			f := &fake{self: fmt.Sprintf("peer%d", i), run: run, from: from, to: to,
 				offset: (rng.Float64() - 0.5) * 7200e6, drift: (rng.Float64() - 0.5) * 180e-6}
 			f.log = append(f.log, &events.Start{Header: events.Header{T: f.read(from),
-				Kind: events.KindStart, Self: f.self, Run: run}, Schema: 1, Strategy: "proxy"})
+				Kind: "start", Self: f.self, Run: run}, Schema: 1, Strategy: "proxy"})
 			all = append(all, f)
 			return f
 		}
@@ -118,8 +118,8 @@ func write(t *testing.T, all []*fake) (names []string) {
 		var b bytes.Buffer
 		for _, e := range f.log {
 			if e.Head().Kind == "" {
-				e.Head().Kind = map[bool]events.Kind{true: events.KindExchange,
-					false: events.KindMessage}[isExchange(e)]
+				e.Head().Kind = map[bool]events.Kind{true: "exchange",
+					false: "message"}[isExchange(e)]
 			}
 			if err := json.NewEncoder(&b).Encode(e); err != nil {
 				t.Fatal(err)

@@ -137,7 +137,7 @@ func (r *runner) writeMarks() (err error) {
 	enc := json.NewEncoder(f)
 	for i, s := range r.p.Steps {
 		mark := events.Mark{Text: r.f.Steps[i].Do}
-		mark.T, mark.Kind = s.Begun.UnixMicro(), events.KindMark
+		mark.T, mark.Kind = s.Begun.UnixMicro(), "mark"
 		if mark.Text == "mark" {
 			mark.Text = r.f.Steps[i].Text
 			err = errors.Join(err, enc.Encode(mark))

@@ -6,23 +6,6 @@ const Schema = 1
 // Kind is the name of a kind of events.
 type Kind string
 
-// The kinds of events.
-const (
-	KindStart    Kind = "start"
-	KindFetch    Kind = "fetch"
-	KindPage     Kind = "page"
-	KindSample   Kind = "sample"
-	KindState    Kind = "state"
-	KindLease    Kind = "lease"
-	KindDecision Kind = "decision"
-	KindReview   Kind = "review"
-	KindMessage  Kind = "message"
-	KindBatch    Kind = "batch"
-	KindExchange Kind = "exchange"
-	KindMark     Kind = "mark"
-	KindLost     Kind = "lost"
-)
-
 // Kinds returns a new event of each kind, in the order of the documentation.
 func Kinds() []Event {
 	return []Event{new(Start), new(Fetch), new(Page), new(Sample), new(State), new(Lease),
@@ -273,16 +256,16 @@ type Lost struct {
 	Count int64 `json:"count"`
 }
 
-func (*Start) kind() Kind    { return KindStart }
-func (*Fetch) kind() Kind    { return KindFetch }
-func (*Page) kind() Kind     { return KindPage }
-func (*Sample) kind() Kind   { return KindSample }
-func (*State) kind() Kind    { return KindState }
-func (*Lease) kind() Kind    { return KindLease }
-func (*Decision) kind() Kind { return KindDecision }
-func (*Review) kind() Kind   { return KindReview }
-func (*Message) kind() Kind  { return KindMessage }
-func (*Batch) kind() Kind    { return KindBatch }
-func (*Exchange) kind() Kind { return KindExchange }
-func (*Mark) kind() Kind     { return KindMark }
-func (*Lost) kind() Kind     { return KindLost }
+func (*Start) kind() Kind    { return "start" }
+func (*Fetch) kind() Kind    { return "fetch" }
+func (*Page) kind() Kind     { return "page" }
+func (*Sample) kind() Kind   { return "sample" }
+func (*State) kind() Kind    { return "state" }
+func (*Lease) kind() Kind    { return "lease" }
+func (*Decision) kind() Kind { return "decision" }
+func (*Review) kind() Kind   { return "review" }
+func (*Message) kind() Kind  { return "message" }
+func (*Batch) kind() Kind    { return "batch" }
+func (*Exchange) kind() Kind { return "exchange" }
+func (*Mark) kind() Kind     { return "mark" }
+func (*Lost) kind() Kind     { return "lost" }

@@ -88,7 +88,7 @@ func (l *Log) Add(e Event) {
 	}
 	if n := l.lost; n > 0 {
 		l.lost = 0
-		l.appendLine(fmt.Appendf(nil, "{\"kind\":%q,\"count\":%d}\n", KindLost, n))
+		l.appendLine(fmt.Appendf(nil, "{\"kind\":%q,\"count\":%d}\n", new(Lost).kind(), n))
 	}
 	l.appendLine(b.Bytes())
 }
