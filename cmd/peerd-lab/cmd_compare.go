@@ -19,13 +19,9 @@ func newCompareCommand() *cobra.Command {
 		Long: `Crawls the same pages of a local web server with peerd, Colly and a bare loop, each
 alone on one core, and prints pages per second of processor time.`,
 		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			for _, s := range allow {
-				p, err := config.ParseNet(s)
-				if err != nil {
-					return cli.Usagef(cmd, "--allow-net: %w", err)
-				}
-				o.Allow = append(o.Allow, p)
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if o.Allow, err = config.ParseNets(allow); err != nil {
+				return cli.Usagef(cmd, "--allow-net: %w", err)
 			}
 			return runCompare(cmd, o)
 		},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"net/netip"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,13 +66,9 @@ func runSoak(cmd *cobra.Command, o *soakOptions) error {
 
 // prepare checks the options and returns the function that runs them.
 func (o *soakOptions) prepare(cmd *cobra.Command) (run func() error, err error) {
-	var allow []netip.Prefix
-	for _, s := range o.allow {
-		p, err := config.ParseNet(s)
-		if err != nil {
-			return nil, cli.Usagef(cmd, "--allow-net: %w", err)
-		}
-		allow = append(allow, p)
+	allow, err := config.ParseNets(o.allow)
+	if err != nil {
+		return nil, cli.Usagef(cmd, "--allow-net: %w", err)
 	}
 	child, err := self("soak-child")
 	if err != nil {

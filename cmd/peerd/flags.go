@@ -58,14 +58,11 @@ func (f *crawlFlags) apply(cmd *cobra.Command, cfg *config.Config) error {
 		cfg.Archive.Enabled = f.warc
 	}
 	if cmd.Flags().Changed("allow-net") {
-		c.AllowNet = nil
-	}
-	for _, s := range f.allowNet {
-		p, err := config.ParseNet(s)
+		nets, err := config.ParseNets(f.allowNet)
 		if err != nil {
 			return cli.Usagef(cmd, "--allow-net: %w", err)
 		}
-		c.AllowNet = append(c.AllowNet, p)
+		c.AllowNet = nets
 	}
 	if cmd.Flags().Changed("resolver") {
 		c.Resolver = f.resolver

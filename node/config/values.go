@@ -86,16 +86,18 @@ func ParseResolve(s string) (host string, addr netip.Addr, err error) {
 	return host, addr, nil
 }
 
-// ParseNet parses an address range in CIDR notation and clears the bits behind the mask. Its
-// errors match ErrInvalid.
-func ParseNet(s string) (netip.Prefix, error) {
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return netip.Prefix{},
-			asInvalid(fmt.Errorf("%q is not an address range, want one such as 192.168.0.0/16",
-				clip(s)))
+// ParseNets parses address ranges in CIDR notation and clears the bits behind the masks. Its errors
+// match ErrInvalid.
+func ParseNets(list []string) (nets []netip.Prefix, err error) {
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return nil, asInvalid(fmt.Errorf(
+				"%q is not an address range, want one such as 192.168.0.0/16", clip(s)))
+		}
+		nets = append(nets, p.Masked())
 	}
-	return p.Masked(), nil
+	return nets, nil
 }
 
 // isHost reports whether s is an IP address or a lower-case ASCII host name without port and
