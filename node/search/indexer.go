@@ -40,7 +40,7 @@ type Indexer struct {
 	Index   Target
 	Archive *warc.Reader
 	Agent   string // the crawler's product token
-	// Recent has the pages that need not be read from the archive; it may be nil.
+	// Recent has the pages that need not be read from the archive; nil: there are none.
 	Recent *Recent
 	// CheckSpace returns an error while the disk is too full; nil: it is not checked.
 	CheckSpace func() error
@@ -64,8 +64,9 @@ func (x *Indexer) Run(ctx context.Context) error {
 		case <-time.After(wait):
 		case <-filled:
 		}
-		wait, filled = followEvery, x.Recent.filled()
-		if _, err := x.CatchUp(ctx); err != nil && ctx.Err() == nil {
+		_, err := x.CatchUp(ctx)
+		wait, filled = followEvery, x.Recent.half
+		if err != nil && ctx.Err() == nil {
 			x.Logger.Warn("failed to index pages", "retry_in", retryEvery, "err", err)
 			wait, filled = retryEvery, nil
 		}
@@ -75,6 +76,9 @@ func (x *Indexer) Run(ctx context.Context) error {
 // CatchUp adds what is in the archive and not in the index, and returns the number of pages that
 // were read. Pages in damaged files of the archive are logged and skipped.
 func (x *Indexer) CatchUp(ctx context.Context) (pages int, err error) {
+	if x.Recent == nil {
+		x.Recent = NewRecent()
+	}
 	at := x.Index.Position()
 	before := maps.Clone(at)
 	x.batch, x.text, x.pages = index.Batch{}, 0, 0

@@ -19,14 +19,13 @@ const recentBytes = 16 << 20
 
 // Recent holds what the crawler has read of pages that it has archived and that are not indexed
 // yet, so that they need not be read from the archive. When it is full, it does not take more:
-// those that it has are the next ones that are needed. Its methods are safe for concurrent use, and
-// work on a nil Recent.
+// those that it has are the next ones that are needed. Its methods are safe for concurrent use.
 type Recent struct {
 	mu    sync.Mutex
 	known map[place]*recentAnswer
 	bytes int
 	pass  uint64        // the number of passes of the Indexer that have begun
-	half  chan struct{} // see filled
+	half  chan struct{} // receives when half of recentBytes, or more, wait to be indexed
 }
 
 // place is the start of an exchange in the archive.
@@ -54,14 +53,6 @@ type answer struct {
 // NewRecent returns an empty Recent.
 func NewRecent() *Recent {
 	return &Recent{known: map[place]*recentAnswer{}, half: make(chan struct{}, 1)}
-}
-
-// filled returns a channel that receives when half of recentBytes, or more, wait to be indexed.
-func (r *Recent) filled() <-chan struct{} {
-	if r == nil {
-		return nil
-	}
-	return r.half
 }
 
 // Add adds an answer, unless Recent has recentBytes already.
@@ -99,9 +90,6 @@ func (r *Recent) Add(a crawl.Archived) {
 // begin begins a pass over the archive from the position of the index to its end, and returns its
 // number.
 func (r *Recent) begin() uint64 {
-	if r == nil {
-		return 0
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.pass++
@@ -111,9 +99,6 @@ func (r *Recent) begin() uint64 {
 // end ends a pass that has come to the end of the archive. What was added before it began and was
 // not taken is not needed: its file is damaged, or was removed.
 func (r *Recent) end(pass uint64) {
-	if r == nil {
-		return
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for at, v := range r.known {
@@ -134,9 +119,6 @@ func (r *Recent) forget(at place) {
 // take returns what is known of an exchange, or nil, and forgets it. If it cannot be indexed, it is
 // read from the archive the next time.
 func (r *Recent) take(file string, offset int64) *recentAnswer {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := place{file, offset}

@@ -105,7 +105,7 @@ func TestRecentIsBounded(t *testing.T) {
 	for offset := range int64(10) {
 		add(offset)
 	}
-	if r.bytes > recentBytes || len(r.known) != 3 || len(r.filled()) != 1 ||
+	if r.bytes > recentBytes || len(r.known) != 3 || len(r.half) != 1 ||
 		r.take("f", 0) == nil || r.take("f", 0) != nil || r.take("f", 3) != nil {
 		t.Errorf("%d bytes, %d answers", r.bytes, len(r.known))
 	}
