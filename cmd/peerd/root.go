@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -62,12 +63,7 @@ func homeFlag(cmd *cobra.Command, dir *string) {
 }
 
 // homeDir returns the directory that --home names, or the default.
-func homeDir(dir string) string {
-	if dir == "" {
-		return config.DefaultHome()
-	}
-	return dir
-}
+func homeDir(dir string) string { return cmp.Or(dir, config.DefaultHome()) }
 
 // homeOption returns --home as it was given, for commands to try next.
 func homeOption(dir string) string {

@@ -9,6 +9,7 @@
 package crawllet
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -63,9 +64,7 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	}
 	defer l.Close()
 	here := "http://" + l.Addr().String()
-	if o.Prefix == "" {
-		o.Prefix = here + "/"
-	}
+	o.Prefix = cmp.Or(o.Prefix, here+"/")
 	h, err := crawllet.New(crawllet.Config{
 		Root: o.Root, Prefix: o.Prefix, Cache: o.Cache, Robots: o.Robots, Types: o.Types,
 		Keys: keys, Limits: o.Limits, Logger: o.Logger,

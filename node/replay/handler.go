@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +53,7 @@ func (p places) take(ctx context.Context) (release func(), err error) {
 
 // New returns a handler.
 func New(cfg Config) *Handler {
-	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Handler{cfg: cfg, queries: make(places, maxQueries), bodies: make(places, maxBodies),
 		rewriting: make(places, 1)}
 }

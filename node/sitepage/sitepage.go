@@ -9,6 +9,7 @@
 package sitepage
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // page.html
 	"errors"
@@ -131,14 +132,11 @@ func render(a About, v view) string {
 	if message != "" {
 		message = `<p class="message">` + html.EscapeString(message) + "</p>"
 	}
-	contact := a.Contact
-	if contact == "" {
-		contact = "none"
-	}
 	return strings.NewReplacer(
 		"{{message}}", message, "{{site}}", v.site.table(),
 		"{{delay}}", a.MinDelay.String(), "{{agent}}", html.EscapeString(a.UserAgent),
-		"{{contact}}", html.EscapeString(contact), "{{network}}", html.EscapeString(a.Network),
+		"{{contact}}", html.EscapeString(cmp.Or(a.Contact, "none")),
+		"{{network}}", html.EscapeString(a.Network),
 		"{{peer}}", html.EscapeString(a.Peer), "{{file}}", deny.OptOutPath,
 	).Replace(page)
 }
