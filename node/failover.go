@@ -112,11 +112,6 @@ func (o ownerNode) Absences(since time.Time) (all []owner.Absence) {
 	return all
 }
 
-// newJudge returns what decides which lease of a subnet stands.
-func (n *Node) newJudge() *lease.Judge {
-	return lease.NewJudge(n.opts.clock(), contacts{n})
-}
-
 // How a Judge takes the silence of a peer.
 const (
 	// slack is the part of a silence, at its ends, that clocks and messages may differ by.

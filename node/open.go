@@ -93,7 +93,7 @@ func (n *Node) openNet() (err error) {
 	for _, p := range known {
 		n.acquainted[p.ID] = true
 	}
-	n.judge = n.newJudge()
+	n.judge = lease.NewJudge(n.opts.clock(), contacts{n})
 	c := overlay.DefaultConfig()
 	c.Key, c.Network, c.Listen = n.key, n.opts.Profile.NetworkID(), n.opts.Config.Listen
 	c.Announce = n.opts.Config.Announce

@@ -14,12 +14,6 @@ const robotsAgent = "peerd"
 // that no estimation waits for long.
 const minRemoteFetches = 4
 
-// canonRules converts the section [urls].
-func canonRules(u config.URLs) canon.Rules {
-	return canon.Rules{DropSessions: u.DropSessionIDs, DropTracking: u.DropTracking,
-		SortQuery: u.SortQuery}
-}
-
 // crawlRules converts the rules about the content of pages.
 func crawlRules(p config.Profile) crawl.Rules {
 	kinds := extract.Pages
@@ -30,9 +24,11 @@ func crawlRules(p config.Profile) crawl.Rules {
 			kinds |= kind
 		}
 	}
-	d := p.Duplicates
+	d, u := p.Duplicates, p.URLs
 	return crawl.Rules{
-		URLs: canonRules(p.URLs), Kinds: kinds,
+		URLs: canon.Rules{DropSessions: u.DropSessionIDs, DropTracking: u.DropTracking,
+			SortQuery: u.SortQuery},
+		Kinds:        kinds,
 		ObeyNofollow: p.Links.ObeyNofollow, ObeyRel: p.Links.ObeyRelNofollow,
 		ObeyCanonical: p.Links.Canonical,
 		Sitemaps:      p.Links.Sitemaps,
