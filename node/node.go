@@ -155,7 +155,7 @@ func New(o Options) (n *Node, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, n.close())
+			err = errors.Join(err, n.Close())
 			n = nil
 		}
 	}()

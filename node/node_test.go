@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"path/filepath"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/overlay/overlaytest"
 )
@@ -129,4 +131,23 @@ func mustID(t *testing.T, o Options) string {
 		t.Fatal(err)
 	}
 	return id.String()
+}
+
+// A New that fails in its last step leaves the address of the admin API to others.
+func TestFailedNewClosesAPI(t *testing.T) {
+	o := options(t)
+	n := newNode(t, o)
+	o.Config.API = n.api.Addr()
+	bad := []admin.RetryRequest{{URL: "no URL"}}
+	if err := errors.Join(n.db.PutMeta(metaRetries, bad), n.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(o); err == nil {
+		t.Fatal("New() accepted a plan that is not valid")
+	}
+	ln, err := net.Listen("tcp", o.Config.API)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln.Close()
 }
