@@ -113,7 +113,7 @@ func (n *Node) openNet() (err error) {
 	}
 	c.Logger = n.log
 	if n.opts.Alone {
-		c.Listen, c.Bootstrap, c.Known = nil, nil, nil
+		c.Listen, c.Bootstrap, c.Known, c.MDNS = nil, nil, nil, false
 	}
 	if n.opts.Emulation != nil {
 		c.TCPDialer, c.TransportOptions = n.opts.Emulation.DialPeer, n.opts.Emulation.Transport

@@ -1,8 +1,10 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -76,5 +78,26 @@ func TestSeedOutcomes(t *testing.T) {
 			!strings.HasPrefix(o.Reason, reason) {
 			t.Errorf("Seeds[%d] = %+v, want %s, reason %q", i, o, seeds[i], reason)
 		}
+	}
+}
+
+// A one-shot crawl looks for no other peer, also if config.toml of its home has mdns.
+func TestCrawlWithoutMDNS(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	c := config.Default()
+	c.MDNS = true
+	_, err := Crawl(t.Context(), CrawlOptions{
+		Seeds: []string{"http://unknown.test/"}, Config: c, Rules: config.DefaultProfile(),
+		UserAgent: "peerd-test", Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Emulation: &Emulation{
+			TimeScale: 0.01,
+			Lookup: func(context.Context, string) ([]netip.Addr, error) {
+				return nil, resolve.ErrNotFound
+			},
+		},
+	})
+	if err != nil || strings.Contains(log.String(), "mDNS") {
+		t.Errorf("Crawl() = %v, logged %s", err, log.String())
 	}
 }
