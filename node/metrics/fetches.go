@@ -8,17 +8,8 @@ import (
 	"peerd/store"
 )
 
-// The phases of a request, as values of a label.
-const (
-	phaseLookup = iota
-	phaseConnect
-	phaseTLS
-	phaseFirstByte
-	phaseBody
-	phaseCount
-)
-
-var phaseNames = [phaseCount]string{"lookup", "connect", "tls", "first_byte", "body"}
+// phaseNames are the phases of a request in their order, as values of a label.
+var phaseNames = [...]string{"lookup", "connect", "tls", "first_byte", "body"}
 
 // Classic buckets, for those who do not store native histograms. Durations are in seconds.
 var (
@@ -38,7 +29,7 @@ const (
 // counting allocates nothing.
 type fetches struct {
 	outcomes   []prometheus.Counter // by store.Outcome
-	phases     [phaseCount]prometheus.Observer
+	phases     [len(phaseNames)]prometheus.Observer
 	prediction prometheus.Histogram
 }
 
@@ -87,7 +78,7 @@ func (f *fetches) observe(r store.FetchReport, predicted time.Duration) {
 	}
 	f.outcomes[r.Outcome].Inc()
 	t := r.Timing
-	for phase, took := range [phaseCount]time.Duration{
+	for phase, took := range [len(phaseNames)]time.Duration{
 		t.DNS, t.Connect, t.TLS, t.FirstByte, t.Body,
 	} {
 		if took > 0 {
