@@ -26,18 +26,10 @@ const (
 	retryEvery  = time.Minute
 )
 
-// Target is an index that follows an archive. *index.Index implements it.
-type Target interface {
-	// Position returns the position of the last Apply.
-	Position() index.Position
-	// Apply stores a batch and returns when it is on disk.
-	Apply(index.Batch) error
-}
-
 // Indexer adds the pages of an archive to an index. Its fields are set before its methods are
 // called, by one goroutine.
 type Indexer struct {
-	Index   Target
+	Index   *index.Index
 	Archive *warc.Reader
 	Agent   string // the crawler's product token
 	// Recent has the pages that need not be read from the archive; nil: there are none.
