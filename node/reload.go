@@ -28,7 +28,7 @@ func (n *Node) crawlSettings() config.Crawl { return *n.crawlConf.Load() }
 
 // Reload reads config.toml again and applies the settings that can change while the peer runs:
 // liveKeys. It returns the keys that were applied, and those that have changed in the file since
-// the peer started and need a restart. If the file is invalid, nothing changes. Options of the
+// the peer started and need a restart. After an error nothing has changed. Options of the
 // command line that name a live setting are replaced, too.
 func (n *Node) Reload() (admin.Reloaded, error) {
 	n.reloading.Lock()
@@ -54,11 +54,11 @@ func (n *Node) Reload() (admin.Reloaded, error) {
 	c := n.crawlSettings()
 	c.Hours, c.PagesPerDay, c.Bandwidth = file.Crawl.Hours, file.Crawl.PagesPerDay,
 		file.Crawl.Bandwidth
-	if err := n.quota.Change(c.PagesPerDay, float64(c.Bandwidth), c.Hours.Length(),
-		time.Now()); err != nil {
+	if err := n.changeTraffic(file.Traffic); err != nil {
 		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
-	if err := n.changeTraffic(file.Traffic); err != nil {
+	if err := n.quota.Change(c.PagesPerDay, float64(c.Bandwidth), c.Hours.Length(),
+		time.Now()); err != nil {
 		return admin.Reloaded{}, fmt.Errorf("reload: %w", err)
 	}
 	n.crawlConf.Store(&c)

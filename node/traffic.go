@@ -29,17 +29,20 @@ func (n *Node) openTraffic() (err error) {
 	return err
 }
 
-// changeTraffic applies new limits. The peer uses QUIC while there are none.
+// changeTraffic applies new limits. The peer uses QUIC while there are none. After an error the old
+// ones apply.
 func (n *Node) changeTraffic(t config.Traffic) error {
+	if n.opts.Emulation == nil && !n.opts.Alone {
+		if err := n.net.UseQUIC(!t.Limits().Limited()); err != nil {
+			return err
+		}
+	}
 	if err := n.traffic.Change(t.Limits()); err != nil {
 		return err
 	}
 	n.trafficConf.Store(&t)
 	n.fetcher.SetRates(bodyRates(t))
-	if n.opts.Emulation != nil || n.opts.Alone {
-		return nil
-	}
-	return n.net.UseQUIC(!t.Limits().Limited())
+	return nil
 }
 
 // runTraffic closes the connections to other peers when the whole volume is used up, and says so.

@@ -20,15 +20,28 @@ type Limiter interface {
 }
 
 // UseQUIC has connections use QUIC as well as TCP, or only TCP: then those over QUIC are closed,
-// and so are the listeners. It returns an error if an address cannot be listened on.
+// and so are the listeners. It returns an error, and TCP is used alone, if an address cannot be
+// listened on. Calls must not overlap.
 func (n *Net) UseQUIC(use bool) error {
-	if n.gate.noQUIC.Swap(!use) == !use {
+	if n.gate.noQUIC.Load() == !use {
 		return nil
 	}
-	net := n.Host.Network()
 	if use {
-		return listen(n.Host, quicOnly(n.cfg.Listen))
+		if err := listen(n.Host, quicOnly(n.cfg.Listen)); err != nil {
+			n.endQUIC()
+			return err
+		}
 	}
+	n.gate.noQUIC.Store(!use)
+	if !use {
+		n.endQUIC()
+	}
+	return nil
+}
+
+// endQUIC closes the connections over QUIC, and the listeners.
+func (n *Net) endQUIC() {
+	net := n.Host.Network()
 	if l, ok := net.(interface{ ListenClose(addrs ...ma.Multiaddr) }); ok {
 		l.ListenClose(ma.FilterAddrs(net.ListenAddresses(), isQUIC)...)
 	}
@@ -37,7 +50,6 @@ func (n *Net) UseQUIC(use bool) error {
 			_ = c.Close()
 		}
 	}
-	return nil
 }
 
 // Disconnect closes all connections.

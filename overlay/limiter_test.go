@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"fmt"
 	"net"
 	"sync/atomic"
 	"testing"
@@ -101,6 +102,30 @@ func TestLimiter(t *testing.T) {
 		if isQUIC(c.RemoteMultiaddr()) && !c.IsClosed() {
 			t.Errorf("connected to %v", c.RemoteMultiaddr())
 		}
+	}
+}
+
+// If an address is in use, QUIC is not used, and is when it is free again.
+func TestUseQUICAgain(t *testing.T) {
+	other, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(t, 902, "limited")
+	cfg.NoQUIC = true
+	cfg.Listen = append(cfg.Listen, "/ip4/127.0.0.1/udp/0/quic-v1", fmt.Sprintf(
+		"/ip4/127.0.0.1/udp/%d/quic-v1", other.LocalAddr().(*net.UDPAddr).Port))
+	n, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runNet(t, n)
+	if err := n.UseQUIC(true); err == nil || len(filterQUIC(n)) > 0 {
+		t.Fatalf("UseQUIC() = %v with an address in use, listens on %v", err, filterQUIC(n))
+	}
+	other.Close()
+	if err := n.UseQUIC(true); err != nil || len(filterQUIC(n)) != 2 {
+		t.Errorf("UseQUIC() = %v after that, listens on %v", err, filterQUIC(n))
 	}
 }
 
