@@ -150,6 +150,18 @@ func TestMaxSize(t *testing.T) {
 	}
 }
 
+// A write that fails after one that broke off in a line loses the events of the first, and no more.
+func TestLostAfterBrokenLine(t *testing.T) {
+	l := open(t, filepath.Join(t.TempDir(), "events.jsonl"), 0)
+	l.broken = true
+	_ = l.file.Close()
+	l.Add(&Page{URL: "a"})
+	want := int64(bytes.Count(l.lines, []byte("\n")))
+	if l.write(nil); l.lost != want {
+		t.Errorf("%d events are counted as lost, want %d", l.lost, want)
+	}
+}
+
 // A disk that stands still costs events, not memory, and the log says how many.
 func TestLost(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events.jsonl")

@@ -126,6 +126,7 @@ func (l *Log) write(spare []byte) []byte {
 	if len(lines) == 0 {
 		return lines
 	}
+	all := bytes.Count(lines, []byte{'\n'})
 	if l.broken {
 		lines = append([]byte{'\n'}, lines...)
 	}
@@ -140,9 +141,9 @@ func (l *Log) write(spare []byte) []byte {
 	l.size += int64(n)
 	if err != nil {
 		l.log.Error("failed to write event log", "err", err)
-		lost := int64(bytes.Count(lines[n:], []byte{'\n'}))
+		lost := min(bytes.Count(lines[n:], []byte{'\n'}), all)
 		l.mu.Lock()
-		l.lost += lost
+		l.lost += int64(lost)
 		l.mu.Unlock()
 	}
 	l.broken = n > 0 && lines[n-1] != '\n' || n == 0 && l.broken

@@ -74,9 +74,11 @@ func (r *Recent) Add(a crawl.Archived) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	at := place{a.At.File, a.At.Offset}
+	r.forget(at) // if the archive was cut, and written again
 	if r.bytes+v.bytes <= recentBytes {
 		v.pass = r.pass
-		r.known[place{a.At.File, a.At.Offset}] = v
+		r.known[at] = v
 		r.bytes += v.bytes
 	}
 	if r.bytes >= recentBytes/2 {

@@ -115,4 +115,9 @@ func TestRecentIsBounded(t *testing.T) {
 	if r.take("f", 1) != nil || r.take("f", 10) == nil || r.bytes != 0 {
 		t.Errorf("%d bytes after a pass and all were taken", r.bytes)
 	}
+	add(11)
+	add(11) // the archive was cut, and written again
+	if r.take("f", 11) == nil || r.bytes != 0 {
+		t.Errorf("%d bytes after an answer was replaced and taken", r.bytes)
+	}
 }
