@@ -3,7 +3,6 @@ package crawl
 import (
 	"cmp"
 	"errors"
-	"net/http"
 	"time"
 
 	"peerd/crawl/frontier"
@@ -31,11 +30,11 @@ func (c *Crawler) commit(
 	if err := c.applyHints(got.hints); err != nil {
 		return 0, err
 	}
-	seen, requests := outcomeOf(got.report), int64(1)
+	requests := int64(1)
 	if got.source != "" {
 		requests = 0
 	}
-	v := visit{job: job, outcome: seen}
+	v := visit{job: job, report: got.report}
 	err = c.routeLinks(got.links, &v, func(tx *store.Tx) (err error) {
 		if err := c.observe(tx, &v); err != nil {
 			return err
@@ -46,16 +45,11 @@ func (c *Crawler) commit(
 		if err := recordFetch(tx, got, rec); err != nil {
 			return err
 		}
-		return c.endJob(tx, job, got.report, seen)
+		return c.endJob(tx, job, got.report)
 	})
 	c.reportFetched(got, err)
-	c.cfg.Frontier.Answered(job, missing(got.report))
+	c.cfg.Frontier.Answered(job, isGone(got.report.Status))
 	return wait, err
-}
-
-// missing reports whether a site says that it has no such page.
-func missing(rep store.FetchReport) bool {
-	return rep.Status == http.StatusNotFound || rep.Status == http.StatusGone
 }
 
 // reportFetched passes a page on that was stored, unless err tells that it was not.
@@ -68,9 +62,7 @@ func (c *Crawler) reportFetched(got fetched, err error) {
 
 // endJob ends a job with a result that is final for now: its host has answered, and its entry
 // leaves the queue, with a record if it was given up.
-func (c *Crawler) endJob(
-	tx *store.Tx, job frontier.Job, rep store.FetchReport, seen fetchOutcome,
-) error {
+func (c *Crawler) endJob(tx *store.Tx, job frontier.Job, rep store.FetchReport) error {
 	if _, _, err := c.updateHealth(tx, job.Host, rep, time.Now()); err != nil {
 		return err
 	}
@@ -80,15 +72,15 @@ func (c *Crawler) endJob(
 	if _, err := tx.DeleteGivenUp(job.Entry.URL); err != nil {
 		return err
 	}
-	if err := c.recordVisit(tx, job.Entry, seen); err != nil {
+	if err := c.recordVisit(tx, job.Entry, rep); err != nil {
 		return err
 	}
 	return tx.Remove(job.Host, job.Entry)
 }
 
 // recordVisit records a visit to one of our pages, made by this peer or an estimator.
-func (c *Crawler) recordVisit(tx *store.Tx, e store.Entry, s fetchOutcome) error {
-	changed, err := c.updateVisit(tx, e, s)
+func (c *Crawler) recordVisit(tx *store.Tx, e store.Entry, rep store.FetchReport) error {
+	changed, err := c.updateVisit(tx, e, rep)
 	if err == nil && changed && e.Kind.Revisit() {
 		tx.Count(store.Counters{Changed: 1})
 	}
@@ -129,7 +121,7 @@ func recordFetch(tx *store.Tx, got fetched, rec store.PageRecord) error {
 func (c *Crawler) commitRemote(
 	job frontier.Job, rep store.FetchReport, requests int64, gap time.Duration,
 ) (wait time.Duration, err error) {
-	v := visit{job: job, outcome: outcomeOf(rep)}
+	v := visit{job: job, report: rep}
 	err = c.routeLinks(c.reportedLinks(job.Entry, rep), &v, func(tx *store.Tx) (err error) {
 		if err := c.observe(tx, &v); err != nil {
 			return err
@@ -145,9 +137,9 @@ func (c *Crawler) commitRemote(
 			n.Revisits = 1
 		}
 		tx.Count(n)
-		return c.endJob(tx, job, rep, outcomeOf(rep))
+		return c.endJob(tx, job, rep)
 	})
-	c.cfg.Frontier.Answered(job, missing(rep))
+	c.cfg.Frontier.Answered(job, isGone(rep.Status))
 	return wait, err
 }
 

@@ -51,7 +51,7 @@ func (c *Crawler) requeueFailed(
 		}
 		if delay := c.tryDelay(e); delay > 0 && before == store.HostAnswering && own {
 			left = true
-			return c.planTry(tx, e, outcomeOf(rep), now.Add(delay))
+			return c.planTry(tx, e, rep, now.Add(delay))
 		}
 		return tx.Requeue(job.Host, e)
 	})
@@ -82,12 +82,14 @@ func (c *Crawler) updateHealth(
 
 // planTry moves an entry from the queue to the planned visits: to that at the time due, or if its
 // page was fetched before, to the next one after a visit that has failed.
-func (c *Crawler) planTry(tx *store.Tx, e store.Entry, seen fetchOutcome, due time.Time) error {
+func (c *Crawler) planTry(
+	tx *store.Tx, e store.Entry, rep store.FetchReport, due time.Time,
+) error {
 	if err := tx.Remove(e.URL.Host(), e); err != nil {
 		return err
 	}
 	if e.Kind.Revisit() {
-		return c.recordVisit(tx, e, seen)
+		return c.recordVisit(tx, e, rep)
 	}
 	err := tx.PutVisit(store.Visit{
 		URL: e.URL, Depth: e.Depth, Due: due, Kind: e.Kind, Tries: e.Tries, First: e.First,
@@ -147,8 +149,7 @@ func (c *Crawler) giveUp(tx *store.Tx, e store.Entry, rep store.FetchReport) err
 	if err := tx.Remove(e.URL.Host(), e); err != nil {
 		return err
 	}
-	seen := fetchOutcome{outcome: rep.Outcome, status: rep.Status}
-	if err := c.recordVisit(tx, e, seen); err != nil {
+	if err := c.recordVisit(tx, e, rep); err != nil {
 		return err
 	}
 	return c.recordFailure(tx, e, rep)

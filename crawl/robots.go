@@ -286,7 +286,7 @@ func (c *Crawler) awaitRobots(job frontier.Job, until time.Time) error {
 		e.First = time.Now()
 	}
 	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
-		return c.planTry(tx, e, fetchOutcome{outcome: store.OutcomeRobotsUnreachable}, until)
+		return c.planTry(tx, e, store.FetchReport{Outcome: store.OutcomeRobotsUnreachable}, until)
 	})
 	c.cfg.Frontier.Return(job, err == nil)
 	return err

@@ -9,11 +9,11 @@ import (
 
 // A visit is the fetch of one of our URLs while its links are routed.
 type visit struct {
-	job     frontier.Job
-	outcome fetchOutcome
-	text    trap.Text
-	found   []store.Pending // the links to route
-	links   []store.URL     // those of the page's host
+	job    frontier.Job
+	report store.FetchReport
+	text   trap.Text
+	found  []store.Pending // the links to route
+	links  []store.URL     // those of the page's host
 	// queued are those links that were added to the queue. The first stored of them are on
 	// disk.
 	queued []store.URL
@@ -42,8 +42,8 @@ func (c *Crawler) beginVisit(tx *store.Tx, v *visit) (err error) {
 	if c.cfg.Gate == nil || v.stage != stageNew {
 		return nil
 	}
-	if e := v.job.Entry; e.Kind == store.KindPage && isPage(v.outcome.outcome) {
-		hash := similar.Simhash(v.outcome.content.Fingerprint)
+	if e := v.job.Entry; e.Kind == store.KindPage && isPage(v.report.Outcome) {
+		hash := similar.Simhash(v.report.Content.Fingerprint)
 		v.text, err = c.cfg.Gate.Compare(tx, e.URL, hash, v.job.Epoch)
 	}
 	v.setSources()
@@ -87,9 +87,9 @@ func (c *Crawler) observe(tx *store.Tx, v *visit) error {
 		return nil
 	}
 	v.stage = stageObserved
-	switch o := v.outcome; {
-	case isPage(o.outcome):
-	case o.outcome == store.OutcomeRedirect, isGone(o.status):
+	switch rep := v.report; {
+	case isPage(rep.Outcome):
+	case rep.Outcome == store.OutcomeRedirect, isGone(rep.Status):
 		v.text = trap.TextCopy
 	default:
 		return nil

@@ -81,34 +81,22 @@ func (c *Crawler) queueDue(host string) error {
 	return err
 }
 
-// A fetchOutcome is what a fetch, by any peer, showed of a page.
-type fetchOutcome struct {
-	outcome store.Outcome
-	status  int
-	content store.Content
-}
-
-// outcomeOf returns what a report says about its page.
-func outcomeOf(rep store.FetchReport) fetchOutcome {
-	return fetchOutcome{outcome: rep.Outcome, status: rep.Status, content: rep.Content}
-}
-
-// observation converts a fetch for the revisit policy; revisited says that it was a revisit. ok
-// is false if the fetch does not concern a page that could be revisited.
-func (s fetchOutcome) observation(revisited bool) (o revisit.Observation, ok bool) {
+// observation converts the report of a fetch, by any peer, for the revisit policy; revisited says
+// that it was a revisit. ok is false if the fetch does not concern a page that could be revisited.
+func observation(rep store.FetchReport, revisited bool) (o revisit.Observation, ok bool) {
 	o = revisit.Observation{
-		ETag: s.content.ETag, LastModified: s.content.LastModified,
-		Digest: s.content.Digest,
+		ETag: rep.Content.ETag, LastModified: rep.Content.LastModified,
+		Digest: rep.Content.Digest,
 	}
 	switch {
-	case isPage(s.outcome):
+	case isPage(rep.Outcome):
 		o.Outcome = revisit.Fetched
 		return o, true
-	case s.outcome == store.OutcomeNotModified:
+	case rep.Outcome == store.OutcomeNotModified:
 		o.Outcome = revisit.NotModified
-	case isGone(s.status):
+	case isGone(rep.Status):
 		o.Outcome = revisit.Gone
-	case s.outcome == store.OutcomeRedirect:
+	case rep.Outcome == store.OutcomeRedirect:
 		o.Outcome = revisit.Fetched
 	default:
 		o.Outcome = revisit.Failed
@@ -118,9 +106,9 @@ func (s fetchOutcome) observation(revisited bool) (o revisit.Observation, ok boo
 
 // updateVisit records a visit and plans the next. It reports whether the page has changed.
 func (c *Crawler) updateVisit(
-	tx *store.Tx, e store.Entry, s fetchOutcome,
+	tx *store.Tx, e store.Entry, rep store.FetchReport,
 ) (changed bool, err error) {
-	o, ok := s.observation(e.Kind.Revisit())
+	o, ok := observation(rep, e.Kind.Revisit())
 	if c.cfg.Revisit == nil || !ok {
 		return false, nil
 	}
