@@ -51,14 +51,11 @@ func (c *Crawler) connect(ctx context.Context, r store.FetchRequest) (store.Fetc
 	if err != nil {
 		c.log.Debug("failed to connect", "url", r.URL, "addr", r.Addr, "err", err)
 	}
-	return store.FetchReport{Outcome: o, Timing: store.Timing{Connect: took}}, c.countConnects(1)
-}
-
-func (c *Crawler) countConnects(n int) error {
-	return c.cfg.DB.Batch(func(tx *store.Tx) error {
-		tx.Count(store.Counters{Connects: int64(n)})
+	err = c.cfg.DB.Batch(func(tx *store.Tx) error {
+		tx.Count(store.Counters{Connects: 1})
 		return nil
 	})
+	return store.FetchReport{Outcome: o, Timing: store.Timing{Connect: took}}, err
 }
 
 // reachWait bounds the wait for the clocks of an address, and then that for its answer.
@@ -118,7 +115,7 @@ func (c *Crawler) Connect(ctx context.Context, r store.FetchRequest) (store.Fetc
 		return store.FetchReport{}, fmt.Errorf("%w: %w", ErrInvalidRequest, err)
 	}
 	if c.cfg.Quota.Wait(time.Now()) > 0 {
-		return store.FetchReport{}, fmt.Errorf("%w: request quota used up", ErrBusy)
+		return store.FetchReport{}, errQuota
 	}
 	select {
 	case c.connects <- struct{}{}:

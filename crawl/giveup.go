@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
@@ -193,15 +194,8 @@ type Retried struct {
 
 // selects reports whether r selects g.
 func (r Retried) selects(g store.GivenUp) bool {
-	if r.URL != "" && g.URL != r.URL {
-		return false
-	}
-	for _, o := range r.Outcomes {
-		if o == g.Outcome {
-			return true
-		}
-	}
-	return r.Outcomes == nil
+	return (r.URL == "" || g.URL == r.URL) &&
+		(r.Outcomes == nil || slices.Contains(r.Outcomes, g.Outcome))
 }
 
 // Retry queues URLs again that were given up, as if they had not been tried: those of our hosts

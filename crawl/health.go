@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"peerd/internal/backoff"
@@ -204,11 +205,12 @@ func (c *Crawler) Forgive(since time.Time) error {
 			return nil
 		})
 	})
-	for len(names) > 0 && err == nil {
-		part := names[:min(len(names), forgiveBatch)]
-		names = names[len(part):]
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(names, forgiveBatch) {
 		health := map[string]store.Health{}
-		err = c.cfg.DB.Batch(func(tx *store.Tx) error {
+		err := c.cfg.DB.Batch(func(tx *store.Tx) error {
 			clear(health)
 			for _, name := range part {
 				if !c.cfg.Frontier.Owns(name) {
@@ -223,13 +225,14 @@ func (c *Crawler) Forgive(since time.Time) error {
 			}
 			return nil
 		})
+		if err != nil {
+			return err
+		}
 		for name, h := range health {
-			if err == nil {
-				c.cfg.Frontier.SetRetryAt(name, h.NextTry)
-			}
+			c.cfg.Frontier.SetRetryAt(name, h.NextTry)
 		}
 	}
-	return err
+	return nil
 }
 
 // forgive returns the state of a host without what it failed from since to now. What the host

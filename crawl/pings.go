@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -86,10 +87,9 @@ func (c *Crawler) routeNotices(notices []store.URL) error {
 
 // forgetNotices deletes notices from the store.
 func (c *Crawler) forgetNotices(notices []store.URL) error {
-	for len(notices) > 0 {
-		n := min(len(notices), maxPushes)
+	for part := range slices.Chunk(notices, maxPushes) {
 		err := c.cfg.DB.Update(func(tx *store.Tx) error {
-			for _, u := range notices[:n] {
+			for _, u := range part {
 				if err := tx.DeleteData(pingPrefix + string(u)); err != nil {
 					return err
 				}
@@ -99,7 +99,6 @@ func (c *Crawler) forgetNotices(notices []store.URL) error {
 		if err != nil {
 			return err
 		}
-		notices = notices[n:]
 	}
 	return nil
 }

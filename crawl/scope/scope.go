@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
@@ -120,10 +121,7 @@ func (s *Scope) includesHost(host string) bool {
 }
 
 func matchesAny(res []*regexp.Regexp, u store.URL) bool {
-	for _, re := range res {
-		if re.MatchString(string(u)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(res, func(re *regexp.Regexp) bool {
+		return re.MatchString(string(u))
+	})
 }
