@@ -54,15 +54,6 @@ type SiteFile struct {
 // siteKey is a peer and a host of which it reports pages.
 type siteKey struct{ peer, host string }
 
-// look is a report that waits for this peer's own request.
-type look struct {
-	peer string
-	said store.FetchReport
-	at   time.Time
-	// first is what this peer found at first, if that was something else.
-	first *store.FetchReport
-}
-
 // silence is how often in succession a peer has reported nothing of a site.
 type silence struct {
 	times int
@@ -77,11 +68,11 @@ type siteReports struct {
 	mu     sync.Mutex
 	peers  *lru.Simple[siteKey, *reporter]
 	silent *lru.Simple[siteKey, silence]
-	looks  map[store.URL]look
+	looks  map[store.URL]claim
 }
 
 func newSiteReports() *siteReports {
-	return &siteReports{share: sampleShare, looks: map[store.URL]look{},
+	return &siteReports{share: sampleShare, looks: map[store.URL]claim{},
 		peers:  lru.NewSimple[siteKey, *reporter](maxSites, nil),
 		silent: lru.NewSimple[siteKey, silence](maxReporters, nil)}
 }
@@ -182,7 +173,7 @@ func (s *siteReports) hold(u store.URL, peer string, said store.FetchReport, now
 		}
 		delete(s.looks, other)
 	}
-	s.looks[u] = look{peer: peer, said: said, at: now}
+	s.looks[u] = claim{peer: peer, rep: said, at: now}
 }
 
 // compare compares what this peer has found with the report of it, if there is one. It returns the
@@ -202,7 +193,7 @@ func (s *siteReports) compare(u store.URL, found store.FetchReport, now time.Tim
 		return x, "", false, nil
 	}
 	r := s.reporter(siteKey{l.peer, u.Host()})
-	result := compareFile(l.said, found, r.limit())
+	result := compareFile(l.rep, found, r.limit())
 	switch {
 	case result == unclear:
 		return x, "", false, nil
@@ -213,9 +204,9 @@ func (s *siteReports) compare(u store.URL, found store.FetchReport, now time.Tim
 	case result == different && compareFile(*l.first, found, apart) != same:
 		return x, "", false, nil // the page is another one each time
 	}
-	x = CheckResult{At: now, URL: u, Agrees: result == same, Said: summary(l.said),
+	x = CheckResult{At: now, URL: u, Agrees: result == same, Said: summary(l.rep),
 		Found: summary(found)}
-	if l.said.Content.Digest == found.Content.Digest {
+	if l.rep.Content.Digest == found.Content.Digest {
 		r.exact++
 	}
 	return x, l.peer, false, r.enter(x)
