@@ -14,7 +14,7 @@ const (
 
 var classes = func() (t [256]byte) {
 	for c := range 256 {
-		if isUnreserved(byte(c)) {
+		if IsUnreserved(byte(c)) {
 			t[c] = inPath | inQuery
 		}
 	}
@@ -91,11 +91,8 @@ func areCleanBytes(s string, class byte) bool {
 		if classes[s[i]]&class != 0 {
 			continue
 		}
-		if s[i] != '%' {
-			return false
-		}
-		c, ok := escapeAt(s, i)
-		if !ok || isUnreserved(c) || isLower(s[i+1]) || isLower(s[i+2]) {
+		c, ok := Unescape(s, i)
+		if !ok || IsUnreserved(c) || isLower(s[i+1]) || isLower(s[i+2]) {
 			return false
 		}
 		i += 2

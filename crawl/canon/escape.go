@@ -15,17 +15,15 @@ func normalizeEscapes(s string) string {
 			b.WriteByte(s[i])
 			continue
 		}
-		c, ok := escapeAt(s, i)
+		c, ok := Unescape(s, i)
 		switch {
 		case !ok:
 			b.WriteString("%25")
 			continue
-		case isUnreserved(c):
+		case IsUnreserved(c):
 			b.WriteByte(c)
 		default:
-			b.WriteByte('%')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
+			WriteEscape(&b, c)
 		}
 		i += 2
 	}
@@ -37,10 +35,7 @@ func decodeEscapes(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
 	for i := 0; i < len(s); i++ {
-		c, ok := byte(0), false
-		if s[i] == '%' {
-			c, ok = escapeAt(s, i)
-		}
+		c, ok := Unescape(s, i)
 		if !ok {
 			b.WriteByte(s[i])
 			continue
@@ -51,11 +46,17 @@ func decodeEscapes(s string) string {
 	return b.String()
 }
 
-const upperHex = "0123456789ABCDEF"
+// WriteEscape writes the normal form of the percent escape of a byte.
+func WriteEscape(b *strings.Builder, c byte) {
+	const upperHex = "0123456789ABCDEF"
+	b.WriteByte('%')
+	b.WriteByte(upperHex[c>>4])
+	b.WriteByte(upperHex[c&15])
+}
 
-// escapeAt returns the byte that the escape at s[i] encodes.
-func escapeAt(s string, i int) (c byte, ok bool) {
-	if i+2 >= len(s) {
+// Unescape returns the byte that the percent escape at s[i] encodes; ok is false if there is none.
+func Unescape(s string, i int) (c byte, ok bool) {
+	if s[i] != '%' || i+2 >= len(s) {
 		return 0, false
 	}
 	hi, ok1 := unhex(s[i+1])
@@ -75,8 +76,8 @@ func unhex(c byte) (byte, bool) {
 	return 0, false
 }
 
-// isUnreserved reports whether c is unreserved (RFC 3986, section 2.3).
-func isUnreserved(c byte) bool {
+// IsUnreserved reports whether c is unreserved (RFC 3986, section 2.3).
+func IsUnreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || isDigit(c) ||
 		c == '-' || c == '.' || c == '_' || c == '~'
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/jimsmart/grobotstxt"
+
+	"peerd/crawl/canon"
 )
 
 // compile parses the text of a robots.txt. Every text is valid.
@@ -22,21 +24,17 @@ func compile(body []byte) *Rules {
 // A byte order mark before the first line is removed, also one of which only the first bytes are
 // left, as Google's crawler does (google/robotstxt, robots.cc): it would hide the first line.
 func asciiText(body []byte) string {
-	body = body[commonPrefix(body, "\xef\xbb\xbf"):]
+	text := string(body[commonPrefix(body, "\xef\xbb\xbf"):])
 	var b strings.Builder
-	b.Grow(len(body) + len(body)/8)
-	for i := 0; i < len(body); i++ {
-		c := body[i]
-		switch {
-		case c >= 0x80:
-			b.WriteByte('%')
-			b.WriteByte(upperHex[c>>4])
-			b.WriteByte(upperHex[c&15])
-		case c == '%' && i+2 < len(body) && unhex(body[i+1]) < 16 && unhex(body[i+2]) < 16:
-			b.WriteByte('%')
-			b.WriteByte(upperHex[unhex(body[i+1])])
-			b.WriteByte(upperHex[unhex(body[i+2])])
+	b.Grow(len(text) + len(text)/8)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch escaped, ok := canon.Unescape(text, i); {
+		case ok:
+			canon.WriteEscape(&b, escaped)
 			i += 2
+		case c >= 0x80:
+			canon.WriteEscape(&b, c)
 		default:
 			b.WriteByte(c)
 		}
