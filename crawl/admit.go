@@ -7,6 +7,7 @@ import (
 
 	"github.com/fxamacker/cbor/v2"
 
+	"peerd/crawl/canon"
 	"peerd/crawl/similar"
 	"peerd/crawl/trap"
 	"peerd/internal/lru"
@@ -220,7 +221,7 @@ func (g *Gate) save(tx *store.Tx, host string, s *hostState) error {
 func (g *Gate) AdmitHost(host string) (reason string) {
 	ok, known := g.foreignHosts.Get(host)
 	if !known {
-		name := trap.RegisteredDomain(host)
+		name := canon.RegisteredDomain(host)
 		d, found := g.domains.Get(name)
 		if !found {
 			d = &trap.Domain{}

@@ -148,3 +148,16 @@ func TestRebase(t *testing.T) {
 		}
 	}
 }
+
+func TestRegisteredDomain(t *testing.T) {
+	for host, want := range map[string]string{
+		"a.b.example.com": "example.com", "example.com": "example.com", "com": "com",
+		"a.b.co.uk":     "b.co.uk",
+		"a.b.github.io": "b.github.io", "192.0.2.1": "192.0.2.1", "2001:db8::1": "2001:db8::1",
+		"localhost": "localhost", "": "",
+	} {
+		if got := RegisteredDomain(host); got != want {
+			t.Errorf("RegisteredDomain(%q) = %q, want %q", host, got, want)
+		}
+	}
+}

@@ -24,7 +24,7 @@
 //
 //	canon.go    Parse, Join and their errors
 //	base.go     Base: what the references of a document are resolved against
-//	host.go     which hosts are accepted
+//	host.go     which hosts are accepted; their registered domains
 //	escape.go   the normal form of percent escapes
 //	clean.go    the fast path for texts that are already canonical
 //	whatwg.go   ParseWHATWG and Parts; the parser of the standard

@@ -1,7 +1,7 @@
 // Package frontier decides which URL of our own hosts is fetched next, and when. It owns
 // the politeness clocks: at most one request at a time per host and, at first, per address, a gap
 // after each request, and limits on each network of addresses. An address that serves many domains
-// and answers steadily gets more at a time. It imports store only.
+// and answers steadily gets more at a time. It imports store and canon.
 //
 // The queues are in the store. The finders of a host's URLs, of which this peer is one, take
 // turns; the URLs of a finder are ordered by depth, and within a depth first in, first out. In

@@ -3,6 +3,8 @@ package frontier
 import (
 	"fmt"
 	"net/netip"
+
+	"peerd/crawl/canon"
 )
 
 // MaxAheadBytes is the approximate size of what is read ahead of all hosts.
@@ -70,10 +72,10 @@ func (f *Frontier) WrongDomains(addr netip.Addr) string {
 	}
 	for _, h := range s.hosts {
 		if h.evidence == served {
-			of[servedHosts][domainOf(h.name)] = true
+			of[servedHosts][canon.RegisteredDomain(h.name)] = true
 		}
 		if h.pending > 0 && !h.closed {
-			of[waitingHosts][domainOf(h.name)] = true
+			of[waitingHosts][canon.RegisteredDomain(h.name)] = true
 		}
 	}
 	for kind, want := range of {

@@ -22,7 +22,7 @@ type host struct {
 	current  store.URL // of the job in progress; "" without one, or before its entry is read
 	pushing  int
 	slot     *slot         // of the job in progress, or nil
-	domain   string        // see domainOf; "" until it was needed
+	domain   string        // the registered one; "" until it was needed
 	counted  [kinds]bool   // as what it is counted in srv.domains
 	evidence evidence      // whether its server has pages of it
 	reserved int           // Reservations of the host in progress, as its clock says

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/net/publicsuffix"
+	"peerd/crawl/canon"
 )
 
 // A slot permits one request at a time to an address, with a gap after each. An address has one
@@ -224,7 +224,7 @@ func (h *host) countAs(is [kinds]bool) {
 			continue
 		}
 		if h.domain == "" {
-			h.domain = domainOf(h.name)
+			h.domain = canon.RegisteredDomain(h.name)
 		}
 		if h.counted[kind] = now; now {
 			d.add(h.domain, kind, 1)
@@ -232,19 +232,6 @@ func (h *host) countAs(is [kinds]bool) {
 			d.add(h.domain, kind, -1)
 		}
 	}
-}
-
-// domainOf returns the registrable domain of a host, or the host if it has none: it is an address
-// or a public suffix.
-func domainOf(name string) string {
-	if _, err := netip.ParseAddr(name); err == nil {
-		return name
-	}
-	d, err := publicsuffix.EffectiveTLDPlusOne(name)
-	if err != nil {
-		return name
-	}
-	return d
 }
 
 // resizeLocked gives a server as many slots as its width and its hosts permit. Those that rest for

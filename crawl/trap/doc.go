@@ -13,8 +13,8 @@
 // HyperLogLog. Limits have a margin of three standard errors, so nothing below its limit is
 // dropped.
 //
-// The package imports store, similar and the public suffix list of golang.org/x/net. It
-// performs no I/O, reads no clock and starts no goroutine.
+// The package imports store, canon and similar. It performs no I/O, reads no clock and starts no
+// goroutine.
 //
 // Files:
 //

@@ -1,10 +1,9 @@
 package trap
 
 import (
-	"net/netip"
 	"strings"
 
-	"golang.org/x/net/publicsuffix"
+	"peerd/crawl/canon"
 )
 
 // Domain is what a peer remembers about a registered domain when it finds hosts below it.
@@ -23,14 +22,14 @@ type Domain struct {
 const maxLabels = 8
 
 // AdmitHost decides about a host that was never seen before and is about to get its first
-// URL; d is the record of its RegisteredDomain. It returns Subdomains if the host and all
+// URL; d is the record of its registered domain. It returns Subdomains if the host and all
 // its URLs should be dropped, and None if the host was counted. The registered domain
 // itself is always admitted.
 func (g *Guard) AdmitHost(d *Domain, host string) Heuristic {
 	if !g.cfg.On.Has(Subdomains) {
 		return None
 	}
-	below, ok := strings.CutSuffix(host, "."+RegisteredDomain(host))
+	below, ok := strings.CutSuffix(host, "."+canon.RegisteredDomain(host))
 	if !ok {
 		return None
 	}
@@ -52,21 +51,6 @@ func (g *Guard) AdmitHost(d *Domain, host string) Heuristic {
 		d.Generated++
 	}
 	return None
-}
-
-// RegisteredDomain returns the registered part of host: one label more than its public
-// suffix (publicsuffix.org, with the private section, so that the customers of a blog
-// service are distinct). An IP address or a public suffix is returned unchanged. It takes
-// about a microsecond.
-func RegisteredDomain(host string) string {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	domain, err := publicsuffix.EffectiveTLDPlusOne(host)
-	if err != nil {
-		return host
-	}
-	return domain
 }
 
 // looksGenerated reports whether a label is unlikely to be chosen by a person: four or more

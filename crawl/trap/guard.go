@@ -1,6 +1,9 @@
 package trap
 
-import "peerd/store"
+import (
+	"peerd/crawl/canon"
+	"peerd/store"
+)
 
 // Guard applies a Config. It is immutable and safe for concurrent use with different
 // States.
@@ -101,8 +104,8 @@ func (g *Guard) scaled(s *State, limit int) uint64 {
 // AddLink records in s, the state of host to, that a page of host from links to it. Only
 // other registered domains count, each once.
 func (g *Guard) AddLink(s *State, to, from string) {
-	domain := RegisteredDomain(from)
-	if h := hash(domain); !s.linked.has(h) && domain != RegisteredDomain(to) {
+	domain := canon.RegisteredDomain(from)
+	if h := hash(domain); !s.linked.has(h) && domain != canon.RegisteredDomain(to) {
 		s.linked = s.linked.add(h)
 		s.dirty = true
 	}
