@@ -18,7 +18,7 @@ import (
 // for the host, and to the robots.txt that it has read itself.
 
 // reserve takes the clocks for a request to a host at the address that another peer or another site
-// named; beside is the job that needs it, if any (frontier.Frontier.ReserveBeside). Errors of the
+// named; beside is the job that needs it, if any (frontier.Frontier.Reserve). Errors of the
 // clocks and of the look-up wrap ErrBusy, or ErrInvalidRequest if this peer does not find the
 // address; the others are those of ctx.
 func (c *Crawler) reserve(
@@ -36,7 +36,7 @@ func (c *Crawler) reserve(
 	case !slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Unmap() == addr.Unmap() }):
 		return nil, fmt.Errorf("%w: %s is not an address of %s here", ErrInvalidRequest, addr, host)
 	}
-	clocks, err := c.cfg.Frontier.ReserveBeside(ctx, beside, host, addr, until)
+	clocks, err := c.cfg.Frontier.Reserve(ctx, beside, host, addr, until)
 	if errors.Is(err, frontier.ErrNotYet) {
 		err = fmt.Errorf("%w: %w", ErrBusy, err)
 	}

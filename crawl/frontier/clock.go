@@ -139,29 +139,24 @@ type Reservation struct {
 	addr netip.Addr
 }
 
-// Reserve waits until a request that is not in the queues may be sent to a host at an address, and
-// takes the clocks of the host, the address and its network, which the queues respect. The host
-// need not be in the frontier. The error is ErrNotYet, as soon as it is known that the request may
-// not be sent before until, or that of ctx.
-func (f *Frontier) Reserve(
-	ctx context.Context, host string, addr netip.Addr, until time.Time,
-) (*Reservation, error) {
-	return f.ReserveBeside(ctx, Job{}, host, addr, until)
-}
-
 // ReserveAddr is Reserve for a connection without a request, which concerns no particular host: not
 // the clocks of hosts, but those of the address and its network must allow it.
 func (f *Frontier) ReserveAddr(
 	ctx context.Context, addr netip.Addr, until time.Time,
 ) (*Reservation, error) {
-	return f.Reserve(ctx, addr.String(), addr, until)
+	return f.Reserve(ctx, Job{}, addr.String(), addr, until)
 }
 
-// ReserveBeside is Reserve for a request to another host than that of a job, which goes on. The
-// reservation does not wait for the end of the job if the address or the network is the same: the
-// caller sends one request at a time for both, and observes the gap between them. A Job that was
-// not taken with Next holds nothing.
-func (f *Frontier) ReserveBeside(
+// Reserve waits until a request that is not in the queues may be sent to a host at an address, and
+// takes the clocks of the host, the address and its network, which the queues respect. The host
+// need not be in the frontier. The error is ErrNotYet, as soon as it is known that the request may
+// not be sent before until, or that of ctx.
+//
+// The request may be one to another host than that of a job, which goes on. The reservation then
+// does not wait for the end of the job if the address or the network is the same: the caller sends
+// one request at a time for both, and observes the gap between them. A Job that was not taken with
+// Next holds nothing.
+func (f *Frontier) Reserve(
 	ctx context.Context, j Job, host string, addr netip.Addr, until time.Time,
 ) (*Reservation, error) {
 	addr = addr.Unmap()

@@ -15,7 +15,7 @@ import (
 func (w world) reserve(host string, at netip.Addr, d time.Duration) *frontier.Reservation {
 	w.t.Helper()
 	began := time.Now()
-	r, err := w.Reserve(w.t.Context(), host, at, began.Add(time.Hour))
+	r, err := w.Reserve(w.t.Context(), frontier.Job{}, host, at, began.Add(time.Hour))
 	if took := time.Since(began); err != nil || took != d {
 		w.t.Fatalf("reserved %s at %v after %v, %v; want after %v", host, at, took, err, d)
 	}
@@ -25,7 +25,7 @@ func (w world) reserve(host string, at netip.Addr, d time.Duration) *frontier.Re
 // refuse fails the test unless a reservation within d is refused.
 func (w world) refuse(host string, at netip.Addr, d time.Duration) {
 	w.t.Helper()
-	_, err := w.Reserve(w.t.Context(), host, at, time.Now().Add(d))
+	_, err := w.Reserve(w.t.Context(), frontier.Job{}, host, at, time.Now().Add(d))
 	wantErr(w.t, err, frontier.ErrNotYet)
 }
 
@@ -101,7 +101,7 @@ func TestReserveBeside(t *testing.T) {
 		beside := func(host string, at netip.Addr, d time.Duration) *frontier.Reservation {
 			t.Helper()
 			began := time.Now()
-			r, err := w.ReserveBeside(t.Context(), j, host, at, began.Add(time.Hour))
+			r, err := w.Reserve(t.Context(), j, host, at, began.Add(time.Hour))
 			if took := time.Since(began); err != nil || took != d {
 				t.Fatalf("reserved %s at %v after %v, %v; want after %v", host, at, took, err, d)
 			}
@@ -114,7 +114,7 @@ func TestReserveBeside(t *testing.T) {
 		beside("b", addr(1, 3), gap).Release(0, 0)
 		w.add("e", addr(1, 4), 1)
 		r := beside("e", addr(1, 4), 0)
-		_, err := w.ReserveBeside(t.Context(), j, "f", addr(1, 4), time.Now().Add(gap))
+		_, err := w.Reserve(t.Context(), j, "f", addr(1, 4), time.Now().Add(gap))
 		wantErr(t, err, frontier.ErrNotYet)
 		w.refuse("g", addr(1, 5), gap)
 		r.Release(0, 0)
@@ -131,7 +131,7 @@ func TestReserveCanceled(t *testing.T) {
 		defer r.Cancel()
 		ctx, cancel := context.WithTimeout(t.Context(), gap)
 		defer cancel()
-		_, err := w.Reserve(ctx, "a", addr(1, 1), time.Now().Add(time.Hour))
+		_, err := w.Reserve(ctx, frontier.Job{}, "a", addr(1, 1), time.Now().Add(time.Hour))
 		wantErr(t, err, context.DeadlineExceeded)
 	})
 }
@@ -215,8 +215,8 @@ func TestNetworkLimits(t *testing.T) {
 				var wg sync.WaitGroup
 				for i := range test.orders {
 					wg.Go(func() {
-						r, err := w.Reserve(t.Context(), fmt.Sprint(i), test.addr(test.jobs+i),
-							began.Add(time.Hour))
+						r, err := w.Reserve(t.Context(), frontier.Job{}, fmt.Sprint(i),
+							test.addr(test.jobs+i), began.Add(time.Hour))
 						if err != nil {
 							t.Error(err)
 							return

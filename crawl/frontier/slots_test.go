@@ -430,7 +430,8 @@ func slotsRandomly(t *rapid.T, outer *testing.T) {
 			w.Adopt(subnet(1), w.hostsOf(1), next)
 		case what == 96:
 			_, at, _ := w.HostAddr(name(i))
-			if r, err := w.Reserve(ctx, name(i), at, time.Now().Add(gap)); err == nil {
+			r, err := w.Reserve(ctx, frontier.Job{}, name(i), at, time.Now().Add(gap))
+			if err == nil {
 				begin(request{r: r, host: name(i), addr: at})
 			}
 		case what == 94:
