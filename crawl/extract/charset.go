@@ -17,21 +17,12 @@ const (
 
 var byteOrderMark = []byte("\ufeff")
 
-// decode returns a page in UTF-8, without a byte order mark, and the name of its encoding. If no
-// encoding is declared, the page is UTF-8 if all of it is valid, and windows-1252 otherwise; the
-// library would decide by the first kilobyte. UTF-8 is not copied and may contain invalid bytes;
-// these become U+FFFD in URLs and text.
-func decode(body []byte, contentType string) (text []byte, name string) {
-	return decodeAs(body, contentType, declaresCharset(body))
-}
-
-// decodePlain is like decode, for documents other than HTML, which do not declare an encoding.
-func decodePlain(body []byte, contentType string) (text []byte, name string) {
-	return decodeAs(body, contentType, false)
-}
-
-// decodeAs is like decode; declares reports whether the body may declare its encoding.
-func decodeAs(body []byte, contentType string, declares bool) (text []byte, name string) {
+// decode returns a document in UTF-8, without a byte order mark, and the name of its encoding.
+// declares reports whether the body may declare that, as a page of HTML can. If no encoding is
+// declared, the document is UTF-8 if all of it is valid, and windows-1252 otherwise; the library
+// would decide by the first kilobyte. UTF-8 is not copied and may contain invalid bytes; these
+// become U+FFFD in URLs and text.
+func decode(body []byte, contentType string, declares bool) (text []byte, name string) {
 	enc, name := externalEncoding(body, contentType)
 	switch {
 	case name != "":

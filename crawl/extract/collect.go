@@ -326,15 +326,7 @@ func hasOtherScheme(ref []byte) bool {
 }
 
 // trim removes HTML white space at both ends.
-func trim(s []byte) []byte {
-	for len(s) > 0 && isSpace(s[0]) {
-		s = s[1:]
-	}
-	for len(s) > 0 && isSpace(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	return s
-}
+func trim(s []byte) []byte { return bytes.Trim(s, whiteSpace) }
 
 func isSpace(b byte) bool {
 	return b <= ' ' && (b == ' ' || b == '\n' || b == '\t' || b == '\r' || b == '\f')

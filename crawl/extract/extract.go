@@ -158,7 +158,7 @@ func Page(body []byte, header http.Header, page store.URL, o Options) (Document,
 
 // read extracts the links of the body.
 func (c *collector) read(body []byte, contentType string) {
-	text, charset := decode(body, contentType)
+	text, charset := decode(body, contentType, declaresCharset(body))
 	c.doc.Charset, c.query = charset, newQueryEncoder(charset)
 	newScanner(text, c, mediaType(contentType) == xhtml).run()
 }

@@ -129,7 +129,7 @@ func realPages(tb testing.TB, n int, see func(body []byte)) {
 func TestPlainTagsOfRealPages(t *testing.T) {
 	t.Parallel()
 	realPages(t, max(*htmlStep, 1), func(body []byte) {
-		text, _ := decode(body, "text/html")
+		text, _ := decode(body, "text/html", declaresCharset(body))
 		checkPlain(t, text, everything)
 	})
 }

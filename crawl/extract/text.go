@@ -177,7 +177,7 @@ func cutText(text []byte, limit int) string {
 // Text returns the text of a text/plain body and the name of its encoding. White space is collapsed
 // as in Document.Text, except that line ends are kept. The text has at most limit bytes.
 func Text(body []byte, contentType string, limit int) (text, charset string) {
-	decoded, charset := decodePlain(body, contentType)
+	decoded, charset := decode(body, contentType, false)
 	v := newTextBuilder(limit)
 	v.addWords(decoded, '\n')
 	return v.String(), charset
