@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"peerd/internal/lru"
-	"peerd/internal/order"
 )
 
 const (
@@ -102,19 +101,16 @@ func (t *addrTable) forget() {
 
 // rank moves the dead ones among addrs behind the others, which stay in order.
 func (t *addrTable) rank(addrs []netip.AddrPort) {
-	dead := make(map[netip.AddrPort]bool, len(addrs))
+	var dead []netip.AddrPort
+	others := addrs[:0]
 	for _, a := range addrs {
-		dead[a] = t.dead(a)
-	}
-	order.SortStableFunc(addrs, func(a, b netip.AddrPort) int {
-		switch {
-		case dead[a] == dead[b]:
-			return 0
-		case dead[b]:
-			return -1
+		if t.dead(a) {
+			dead = append(dead, a)
+		} else {
+			others = append(others, a)
 		}
-		return 1
-	})
+	}
+	copy(addrs[len(others):], dead)
 }
 
 // ForgetAddrs forgets which addresses have answered and which have not. Call it when the network of

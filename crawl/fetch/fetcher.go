@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -246,10 +247,7 @@ func (f *Fetcher) Do(ctx context.Context, req Request) Result {
 		return res
 	}
 
-	timeout := f.cfg.TotalTimeout
-	if req.Timeout > 0 {
-		timeout = req.Timeout
-	}
+	timeout := cmp.Or(req.Timeout, f.cfg.TotalTimeout)
 	total, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x := &exchange{ctx: total, cancel: cancel, req: req, progress: f.newProgress(timeout, cancel)}

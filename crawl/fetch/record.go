@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -51,14 +52,10 @@ func responseHead(resp *http.Response) []byte {
 
 // writeFields writes the fields of h except the one named not.
 func writeFields(b *bytes.Buffer, h http.Header, not string) {
-	names := make([]string, 0, len(h))
-	for name := range h {
-		if name != not {
-			names = append(names, name)
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if name == not {
+			continue
 		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
 		for _, value := range h[name] {
 			writeField(b, name, value)
 		}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"errors"
 	"mime"
 	"net/http"
@@ -100,7 +101,7 @@ func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (
 		return nil
 	}
 	b, err := f.readBody(resp, wire, bodyOptions{
-		limit: f.limit(x.req), raw: x.req.KeepRaw, start: start,
+		limit: cmp.Or(x.req.MaxBody, f.cfg.MaxBody), raw: x.req.KeepRaw, start: start,
 		html: x.req.HTML, sent: res.ContentType, hold: hold,
 	})
 	switch {
@@ -121,14 +122,6 @@ func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (
 		res.Outcome = store.OutcomeTooLarge
 	}
 	return nil
-}
-
-// limit returns the maximum size of a body that is wanted.
-func (f *Fetcher) limit(req Request) int64 {
-	if req.MaxBody > 0 {
-		return req.MaxBody
-	}
-	return f.cfg.MaxBody
 }
 
 // readUnwanted reads a body that is not wanted, after start: for the archive as far as
