@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -237,12 +238,8 @@ func (h *Handler) offer(w http.ResponseWriter, r *http.Request) error {
 
 // accepts reports whether crawlers with the key may run crawllets.
 func (h *Handler) accepts(key ed25519.PublicKey) bool {
-	for _, k := range h.config.Keys {
-		if k.Equal(key) {
-			return true
-		}
-	}
-	return h.config.Keys == nil
+	return h.config.Keys == nil ||
+		slices.ContainsFunc(h.config.Keys, func(k ed25519.PublicKey) bool { return k.Equal(key) })
 }
 
 // acquire takes a slot for a process, or fails if there is none or the time of the hour is used.

@@ -76,25 +76,27 @@ func work(stdin io.Reader, stdout, stderr io.Writer) report {
 	in := bufio.NewReaderSize(stdin, 64<<10)
 	j, err := readJob(in)
 	if err != nil {
-		return failed(fail(Internal, err.Error()))
+		return reportOf(err)
 	}
 	p := process{job: j, in: in, out: stdout, errors: stderr, memory: memory{
 		limit: uint64(j.Limits.Memory) << 20,
 	}}
-	if err := p.do(context.Background()); err != nil {
-		rep := failed(err)
-		rep.Pages, rep.Memory = p.pages(), p.memory.peak
-		return rep
-	}
-	return report{Pages: p.pages(), Memory: p.memory.peak}
+	rep := reportOf(p.do(context.Background()))
+	rep.Pages, rep.Memory = p.pages(), p.memory.peak
+	return rep
 }
 
-func failed(err error) report {
+// reportOf returns the report of a process that ended with err. An error that is no Failure is
+// Internal.
+func reportOf(err error) report {
 	var f *Failure
-	if !errors.As(err, &f) {
-		f = fail(Internal, err.Error())
+	switch {
+	case err == nil:
+		return report{}
+	case errors.As(err, &f):
+		return report{Reason: f.Reason, Detail: f.Detail}
 	}
-	return report{Reason: f.Reason, Detail: f.Detail}
+	return report{Reason: Internal, Detail: err.Error()}
 }
 
 // appendJob appends a job as readJob reads it.
@@ -144,15 +146,15 @@ func (p *process) pages() uint32 {
 // do compiles the module and runs it.
 func (p *process) do(ctx context.Context) error {
 	if err := limitStart(p.job.Limits); err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	code, err := os.ReadFile(modulePath(p.job.Dir))
 	if err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	cache, err := wazero.NewCompilationCacheWithDir(p.job.Dir)
 	if err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	rt := wazero.NewRuntimeWithConfig(ctx,
 		wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache))
@@ -161,19 +163,19 @@ func (p *process) do(ctx context.Context) error {
 		return fail(BadModule, err.Error())
 	}
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, rt); err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	if err := instantiateOwn(ctx, rt); err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	if err := checkImports(m, rt); err != nil || !p.job.Run {
 		return err
 	}
 	if err := p.openSite(); err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	if err := limitRun(p.job.Limits); err != nil {
-		return fail(Internal, err.Error())
+		return err
 	}
 	return p.verdict(p.start(ctx, rt, m))
 }

@@ -93,14 +93,12 @@ var decode = func() cbor.DecMode {
 	return m
 }()
 
-func encodeRecord(r Record) ([]byte, error) { return cbor.Marshal(r) }
-
 // Write writes one record.
 func Write(w io.Writer, r *Record) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	body, err := encodeRecord(*r)
+	body, err := cbor.Marshal(*r)
 	if err != nil {
 		return fmt.Errorf("crawllet: encode record: %w", err)
 	}

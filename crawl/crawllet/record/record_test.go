@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
 	"pgregory.net/rapid"
 
 	_ "peerd/internal/rapidtest"
@@ -102,7 +103,7 @@ func TestInvalid(t *testing.T) {
 // encode returns a record without a check.
 func encode(t *testing.T, r Record) []byte {
 	t.Helper()
-	body, err := encodeRecord(r)
+	body, err := cbor.Marshal(r)
 	if err != nil {
 		t.Fatal(err)
 	}
