@@ -59,12 +59,12 @@ type findings struct {
 }
 
 // ask runs all probes, and one for the servers, at the same time. It returns when the network
-// is shown to be up, when all have ended, or after Config.Timeout. Servers that politeness forbids
+// is shown to be up, when all have ended, or after checkTimeout. Servers that politeness forbids
 // to ask are asked only if always is set.
 func (m *Monitor) ask(
 	ctx context.Context, servers map[netip.Addr][]netip.AddrPort, always bool,
 ) (f findings) {
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	type result struct {
 		server   netip.Addr // invalid: a probe
@@ -132,7 +132,7 @@ func (m *Monitor) learn(ctx context.Context) {
 	if !due {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	shown := make([]Evidence, len(m.cfg.Probes))
 	var wg sync.WaitGroup

@@ -25,9 +25,11 @@ const (
 	// leastDestinations is the number of destinations that must have failed for the peer to be
 	// offline, unless the error is one of this machine.
 	leastDestinations = 2
-	// maxSilences bounds the silence before a check, in Config.Silence: it doubles with each
-	// check that found that the network was not down.
-	maxSilences = 1024
+	// checkTimeout bounds a check.
+	checkTimeout = 2 * time.Second
+	// minSilence is the time without an answer after which requests in progress cause a check. It
+	// doubles with each check that found that the network was not down, up to maxSilence.
+	minSilence, maxSilence = 5 * time.Second, 1024 * minSilence
 )
 
 // Status is the state of the network of this peer.
@@ -58,7 +60,7 @@ type State struct {
 // A Node is the rest of this peer.
 type Node interface {
 	// Waiting reports whether requests to web servers are in progress: if nothing answers for
-	// Config.Silence, that is evidence, too.
+	// some time, that is evidence, too.
 	Waiting() bool
 	// MayFetch reports whether this peer may fetch from a web server for itself now. A check leaves
 	// the other servers alone: another peer may be fetching from them.
@@ -82,11 +84,8 @@ type Config struct {
 	// Node is the rest of this peer; required.
 	Node Node
 	// Every is the time between two checks while offline or suspected; default 2 s. It varies
-	// by a quarter. Timeout bounds a check; default 2 s.
-	Every, Timeout time.Duration
-	// Silence is the time without an answer after which requests in progress cause a check;
-	// default 5 s. It doubles with each check that shows nothing.
-	Silence time.Duration
+	// by a quarter.
+	Every time.Duration
 	// Logger gets one line when the network is lost, and one when it is back. Optional.
 	Logger *slog.Logger
 }
@@ -126,8 +125,6 @@ func New(cfg Config) (*Monitor, error) {
 		return nil, errors.New("network: Connect or Node is missing")
 	}
 	cfg.Every = cmp.Or(cfg.Every, 2*time.Second)
-	cfg.Timeout = cmp.Or(cfg.Timeout, 2*time.Second)
-	cfg.Silence = cmp.Or(cfg.Silence, 5*time.Second)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	return &Monitor{
 		cfg: cfg, log: cfg.Logger, failed: map[netip.Addr]struct{}{},
@@ -244,7 +241,7 @@ func (m *Monitor) noticeSilence(now time.Time) {
 	if m.answered.After(since) {
 		since = m.answered
 	}
-	silence := backoff.Double(m.cfg.Silence, maxSilences*m.cfg.Silence, m.quiet)
+	silence := backoff.Double(minSilence, maxSilence, m.quiet)
 	if m.state.Status == Online && now.Sub(since) >= silence {
 		m.quiet++
 		m.state.Status = Suspected
@@ -261,7 +258,7 @@ func (m *Monitor) untilCheck(now time.Time) (wait time.Duration, due bool) {
 	defer m.mu.Unlock()
 	switch {
 	case m.state.Status == Online:
-		return m.cfg.Silence / 4, false
+		return minSilence / 4, false
 	case m.early && now.Sub(m.checked) >= m.cfg.Every/4:
 		return 0, true
 	case m.early:
