@@ -12,9 +12,9 @@ import (
 	"peerd/crawl/extract"
 )
 
-// ratioExempt is the size up to which the ratio of a body's coding is not limited: pages of nothing
-// but spaces are harmless.
-const ratioExempt = 1 << 20
+// maxRatio is the maximum number of decoded bytes per byte received, beyond the first ratioExempt
+// bytes: pages of nothing but spaces are harmless.
+const maxRatio, ratioExempt = 200, 1 << 20
 
 const (
 	// initialBuffer is the initial buffer size for a body of unknown length.
@@ -83,9 +83,7 @@ var errUnwanted = errors.New("body is not of the expected type")
 // caller closes the body. Errors of the connection are returned unchanged, those of a coding are
 // wrapped; in both cases data is what was received of a body without a coding. With errUnwanted,
 // raw is what was received.
-func (f *Fetcher) readBody(
-	resp *http.Response, wire *countingReader, o bodyOptions,
-) (body, error) {
+func readBody(resp *http.Response, wire *countingReader, o bodyOptions) (body, error) {
 	o.limit = min(o.limit, maxBodyLimit)
 	wire.left = o.limit - int64(len(o.start))
 	wire.hold = o.hold
@@ -110,7 +108,7 @@ func (f *Fetcher) readBody(
 	if data == nil {
 		data = newBuffer(size)
 	}
-	src, free := decode(wire, codings, o.limit, f.cfg.MaxRatio)
+	src, free := decode(wire, codings, o.limit)
 	data, err = o.readUpTo(data, src)
 	free()
 	b := body{

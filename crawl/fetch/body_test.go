@@ -229,13 +229,12 @@ func checkBody(t *testing.T, f *Fetcher, s *site, tt *bodyTest) {
 
 // TestDecodersAreReset verifies that a decoder is usable after invalid data.
 func TestDecodersAreReset(t *testing.T) {
-	f := newFetcher(t, nil)
 	for name, pack := range packers {
 		coding := strings.Replace(name, "bare", "deflate", 1)
 		good := pack([]byte("good"))
 		for _, data := range [][]byte{[]byte("rubbish"), nil, good, pack(html(5000))[:100], good} {
 			wire := &countingReader{r: bytes.NewReader(data)}
-			b, err := f.readBody(responseTo(data, coding), wire,
+			b, err := readBody(responseTo(data, coding), wire,
 				bodyOptions{limit: 1 << 20, hold: new(reservation)})
 			if bytes.Equal(data, good) && (err != nil || string(b.data) != "good") {
 				t.Errorf("%s: readBody() = %q, %v, want good", coding, b.data, err)
@@ -284,7 +283,6 @@ func TestRelease(t *testing.T) {
 
 // TestCodingsDecoded verifies that encoded data is decoded, up to its first limit bytes.
 func TestCodingsDecoded(t *testing.T) {
-	f := newFetcher(t, nil)
 	rapid.Check(t, func(t *rapid.T) {
 		page := rapid.SliceOfN(rapid.Byte(), 0, 5000).Draw(t, "page")
 		page = bytes.Repeat(page, rapid.IntRange(1, 20).Draw(t, "times"))
@@ -300,7 +298,7 @@ func TestCodingsDecoded(t *testing.T) {
 		if rapid.Bool().Draw(t, "drips") {
 			src = iotest.OneByteReader(src)
 		}
-		b, err := f.readBody(responseTo(sent, strings.Join(codings, ", ")), &countingReader{r: src},
+		b, err := readBody(responseTo(sent, strings.Join(codings, ", ")), &countingReader{r: src},
 			bodyOptions{limit: limit, raw: true, hold: new(reservation)})
 		if err != nil {
 			t.Fatal(err)
@@ -349,11 +347,10 @@ func FuzzBody(f *testing.F) {
 	}
 	f.Add(bytes.Repeat(zip(nil), 50), "gzip", uint16(100))
 	f.Add([]byte{0x1f, 0x8b}, "gzip", uint16(0))
-	fetcher := newFetcher(f, nil)
 	f.Fuzz(func(t *testing.T, data []byte, coding string, limit uint16) {
 		resp, max := responseTo(data, coding), int64(limit)+1
 		wire := &countingReader{r: bytes.NewReader(data)}
-		b, err := fetcher.readBody(resp, wire,
+		b, err := readBody(resp, wire,
 			bodyOptions{limit: max, raw: true, hold: new(reservation)})
 		if n := wire.n.Load(); int64(len(b.data)) > max || n > max+1 || int64(len(b.raw)) > max {
 			t.Errorf("%d bytes from %d with a limit of %d", len(b.data), n, max)

@@ -16,7 +16,7 @@ var (
 	// ErrEncoding means that the body has a content coding that was not requested, or too many of
 	// them.
 	ErrEncoding = errors.New("unknown content coding")
-	// ErrBomb means that a compressed body expands beyond Config.MaxRatio.
+	// ErrBomb means that a compressed body expands beyond maxRatio.
 	ErrBomb = errors.New("compressed body expands too far")
 	// ErrSlow means that a body is received at a lower rate than Config.MinRate.
 	ErrSlow = errors.New("body received too slowly")

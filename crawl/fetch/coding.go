@@ -94,7 +94,6 @@ type layer struct {
 	wire    *countingReader
 	src     *bufio.Reader
 	dec     decoder
-	ratio   int64
 	left    int64 // maximum number of decoded bytes
 	n       int64 // decoded bytes
 	started bool
@@ -141,7 +140,7 @@ func (l *layer) Read(p []byte) (int, error) {
 func (l *layer) checkLimits(err error) error {
 	switch {
 	case err != nil && err != io.EOF: //nolint:errorlint // Read returns io.EOF itself
-	case l.n > ratioExempt && l.n/l.ratio > l.wire.n.Load():
+	case l.n > ratioExempt && l.n/maxRatio > l.wire.n.Load():
 		l.err = fmt.Errorf("%w: %d bytes from %d", ErrBomb, l.n, l.wire.n.Load())
 		return l.err
 	case l.n > l.left:
@@ -194,7 +193,7 @@ var (
 // decode returns a reader that decodes a body, and a function that releases its parts after the
 // last read. Each layer returns at most limit bytes, plus one.
 func decode(
-	wire *countingReader, codings []coding, limit, ratio int64,
+	wire *countingReader, codings []coding, limit int64,
 ) (src decodeStage, free func()) {
 	src = wire
 	if len(codings) == 0 {
@@ -203,7 +202,7 @@ func decode(
 	layers := make([]*layer, len(codings))
 	for i := range codings {
 		c := codings[len(codings)-1-i] // the last coding applied is decoded first
-		l := &layer{below: src, wire: wire, ratio: ratio, left: limit}
+		l := &layer{below: src, wire: wire, left: limit}
 		l.dec = decoders[c].Get().(decoder)
 		l.src = sources.Get().(*bufio.Reader)
 		l.src.Reset(src)
@@ -306,7 +305,7 @@ func Decode(raw []byte, h http.Header, limit int64) ([]byte, error) {
 		return raw[:min(int64(len(raw)), limit)], nil
 	}
 	stored := &countingReader{r: bytes.NewReader(raw), left: int64(len(raw))}
-	src, free := decode(stored, codings, limit, DefaultConfig().MaxRatio)
+	src, free := decode(stored, codings, limit)
 	defer free()
 	body, err := io.ReadAll(io.LimitReader(src, limit))
 	if len(body) > 0 {

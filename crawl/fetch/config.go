@@ -45,16 +45,14 @@ type Config struct {
 	Proxy string
 
 	ConnectTimeout time.Duration // TCP handshake
-	TLSTimeout     time.Duration // TLS handshake
 	HeadTimeout    time.Duration // from the request to the end of the response head
 	TotalTimeout   time.Duration // a call of Do up to the end of the head; see also SteadyRate
 	RateWindow     time.Duration // interval over which MinRate is measured
 	DrainTimeout   time.Duration // reading a small body that is not wanted
 	IdleTimeout    time.Duration // an idle connection is closed after this
 
-	MaxHead  int64 // bytes of a response head, including 1xx responses
-	MaxBody  int64 // bytes of a body, before and after decoding; longer ones are cut
-	MaxRatio int64 // decoded bytes per byte received, beyond the first MiB
+	MaxHead int64 // bytes of a response head, including 1xx responses
+	MaxBody int64 // bytes of a body, before and after decoding; longer ones are cut
 	// MinRate is the minimum number of bytes of a body per second, as received, in every
 	// RateWindow; 0 means no minimum. SteadyRate is the number of bytes of a body for which a call
 	// of Do may take a second more than TotalTimeout.
@@ -81,7 +79,6 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		ConnectTimeout: 10 * time.Second,
-		TLSTimeout:     10 * time.Second,
 		HeadTimeout:    20 * time.Second,
 		TotalTimeout:   60 * time.Second,
 		RateWindow:     10 * time.Second,
@@ -91,7 +88,6 @@ func DefaultConfig() Config {
 		IdleTimeout:    30 * time.Second,
 		MaxHead:        64 << 10,
 		MaxBody:        8 << 20,
-		MaxRatio:       200,
 		MinRate:        512,
 		SteadyRate:     16 << 10,
 		BodyMemory:     64 << 20,
@@ -109,10 +105,9 @@ func (c Config) Validate() error {
 	f.If(strings.ContainsFunc(c.UserAgent, func(r rune) bool { return r < ' ' || r > '~' }),
 		"UserAgent is not plain ASCII: %q", c.UserAgent)
 	for name, v := range map[string]int64{
-		"ConnectTimeout": int64(c.ConnectTimeout), "TLSTimeout": int64(c.TLSTimeout),
-		"HeadTimeout": int64(c.HeadTimeout), "TotalTimeout": int64(c.TotalTimeout),
-		"DrainTimeout": int64(c.DrainTimeout), "IdleTimeout": int64(c.IdleTimeout),
-		"MaxHead": c.MaxHead, "MaxBody": c.MaxBody, "MaxRatio": c.MaxRatio,
+		"ConnectTimeout": int64(c.ConnectTimeout), "HeadTimeout": int64(c.HeadTimeout),
+		"TotalTimeout": int64(c.TotalTimeout), "DrainTimeout": int64(c.DrainTimeout),
+		"IdleTimeout": int64(c.IdleTimeout), "MaxHead": c.MaxHead, "MaxBody": c.MaxBody,
 		"RateWindow": int64(c.RateWindow), "SteadyRate": c.SteadyRate,
 	} {
 		f.If(v <= 0, "%s must be positive", name)

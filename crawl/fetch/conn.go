@@ -137,6 +137,9 @@ func (f *Fetcher) connect(
 	}, key.addr, nil
 }
 
+// tlsTimeout bounds a TLS handshake.
+const tlsTimeout = 10 * time.Second
+
 // dialContext is called by net/http for a new connection. It ignores the name, which is used for
 // TLS and the Host field.
 func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -160,7 +163,7 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 		}
 	}
 	// The HTTP/2 implementation of net/http writes its preface without regard to the context.
-	_ = raw.SetWriteDeadline(time.Now().Add(f.cfg.TLSTimeout))
+	_ = raw.SetWriteDeadline(time.Now().Add(tlsTimeout))
 	d.wire = &wire{Conn: raw}
 	return d.wire, nil
 }

@@ -178,7 +178,7 @@ func (f *Fetcher) newTransport() *http.Transport {
 		Proxy:                  nil, // DialContext uses the proxy, without names
 		DialContext:            f.dialContext,
 		TLSClientConfig:        f.tls,
-		TLSHandshakeTimeout:    cfg.TLSTimeout,
+		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  cfg.HeadTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHead,
 		WriteBufferSize:        1 << 10, // of each connection: requests are short

@@ -100,7 +100,7 @@ func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (
 		f.readUnwanted(x, resp, wire, nil, res)
 		return nil
 	}
-	b, err := f.readBody(resp, wire, bodyOptions{
+	b, err := readBody(resp, wire, bodyOptions{
 		limit: cmp.Or(x.req.MaxBody, f.cfg.MaxBody), raw: x.req.KeepRaw, start: start,
 		html: x.req.HTML, sent: res.ContentType, hold: hold,
 	})
