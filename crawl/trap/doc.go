@@ -20,7 +20,7 @@
 //
 //	heuristic.go  Heuristic, Set, Parse
 //	config.go     Config: limits and their defaults
-//	guard.go      Guard: Check, Admit, AddLink
+//	guard.go      Guard: Admit, AddLink
 //	yield.go      Observe, Exhausted, Linker: what pages add
 //	text.go       Text: comparing the texts of a host
 //	features.go   from a URL to its features, in one pass

@@ -9,12 +9,12 @@ import (
 // Domain is what a peer remembers about a registered domain when it finds hosts below it.
 // The zero Domain has no hosts; all values are valid. It is not safe for concurrent use.
 type Domain struct {
-	Hosts     uint32 `cbor:"1,keyasint,omitempty"` // admitted hosts
-	Generated uint32 `cbor:"2,keyasint,omitempty"` // those with generated names
-	Dropped   uint64 `cbor:"3,keyasint,omitempty"`
+	Hosts     uint32 // admitted hosts
+	Generated uint32 // those with generated names
+	Dropped   uint64
 	// Wildcard must be set by the caller if an invented name below the domain resolves (RFC
 	// 4592).
-	Wildcard bool `cbor:"4,keyasint,omitempty"`
+	Wildcard bool
 }
 
 // maxLabels is the number of labels below a registered domain from which a name counts as

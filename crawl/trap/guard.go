@@ -17,17 +17,6 @@ func New(cfg Config) (*Guard, error) {
 	return &Guard{cfg: cfg}, nil
 }
 
-// Check examines u alone, without a State. It returns Length, Depth, Params, Repeat or
-// None.
-func (g *Guard) Check(u store.URL) Heuristic {
-	if g.tooLong(u) {
-		return Length
-	}
-	var f features
-	f.parse(u)
-	return g.check(&f)
-}
-
 // Admit decides about u, a URL that was never seen before and is about to be queued; s is
 // the state of its host. None means that u was counted and should be queued. Any other
 // result is the reason to drop it; it is counted in s, and the caller may log it.
@@ -46,7 +35,7 @@ func (g *Guard) Admit(s *State, u store.URL) Heuristic {
 }
 
 func (g *Guard) decide(s *State, u store.URL) Heuristic {
-	if g.tooLong(u) {
+	if g.cfg.On.Has(Length) && len(u) > g.cfg.MaxLength {
 		return Length
 	}
 	var f features
@@ -73,10 +62,6 @@ func (g *Guard) decide(s *State, u store.URL) Heuristic {
 		s.table.count(at, c.value)
 	}
 	return None
-}
-
-func (g *Guard) tooLong(u store.URL) bool {
-	return g.cfg.On.Has(Length) && len(u) > g.cfg.MaxLength
 }
 
 // check applies the heuristics that need no state, except the length.

@@ -212,9 +212,7 @@ func FuzzAdmit(f *testing.F) {
 	g := guard(f, nil)
 	f.Fuzz(func(t *testing.T, u string) {
 		s := new(State)
-		if a, b := g.Admit(s, store.URL(u)), g.Check(store.URL(u)); a != b {
-			t.Fatalf("first URL: Admit() = %v, Check() = %v, want the same", a, b)
-		}
+		g.Admit(s, store.URL(u))
 		checkSize(t, s)
 	})
 }

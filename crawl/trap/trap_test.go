@@ -24,7 +24,7 @@ func guard(t testing.TB, change func(*Config)) *Guard {
 	return g
 }
 
-func TestCheck(t *testing.T) {
+func TestAdmitFirst(t *testing.T) {
 	t.Parallel()
 	g := guard(t, nil)
 	row := func(s string, n int) string { return "http://a.example/" + strings.Repeat(s, n) }
@@ -59,8 +59,8 @@ func TestCheck(t *testing.T) {
 		{"http://a.example/?a=1&a=2&a=3&a=4&a=5", None},
 		{"http://a.example/org/foo/foo/foo/Foo.html", None},
 	} {
-		if got := g.Check(store.URL(c.url)); got != c.want {
-			t.Errorf("Check(%.80s) = %v, want %v", c.url, got, c.want)
+		if got := g.Admit(new(State), store.URL(c.url)); got != c.want {
+			t.Errorf("Admit(%.80s) = %v, want %v", c.url, got, c.want)
 		}
 	}
 }
