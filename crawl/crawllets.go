@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"sync"
 	"time"
 
 	"peerd/crawl/canon"
@@ -83,36 +82,25 @@ type crawlletSite struct {
 	failures int
 }
 
-// crawlletSites are the sites by origin. Its methods are safe for concurrent use.
+// crawlletSites are the sites by origin. It is safe for concurrent use.
 type crawlletSites struct {
+	*lru.Cache[string, crawlletSite]
 	slots chan struct{}
-
-	mu  sync.Mutex
-	all *lru.Simple[string, crawlletSite]
 }
 
 func newCrawlletSites() *crawlletSites {
-	return &crawlletSites{slots: make(chan struct{}, maxCrawllets),
-		all: lru.NewSimple[string, crawlletSite](maxCrawlletSites, nil)}
+	return &crawlletSites{lru.New[string, crawlletSite](maxCrawlletSites),
+		make(chan struct{}, maxCrawllets)}
 }
 
 // at returns what is known of an origin, and whether a request for a crawllet is due.
 func (s *crawlletSites) at(origin string, now time.Time) (site crawlletSite, due bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	site, _ = s.all.Get(origin)
+	site, _ = s.Get(origin)
 	if now.Sub(site.asked) >= crawlletAskEvery {
 		site.policy = nil
 		return site, !now.Before(site.next)
 	}
 	return site, site.policy != nil && !now.Before(site.next)
-}
-
-// set stores what is known of an origin.
-func (s *crawlletSites) set(origin string, site crawlletSite) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all.Add(origin, site)
 }
 
 // succeeded has the next run wait.
@@ -192,7 +180,7 @@ func (r *crawlletRun) start(ctx context.Context, origin string) (ended bool, err
 		}
 		if len(r.queued) < minCrawlletURLs {
 			r.site.succeeded(crawlletRest) // most URLs are not of files
-			c.crawllets.set(origin, r.site)
+			c.crawllets.Add(origin, r.site)
 			return false, nil
 		}
 	}
@@ -217,7 +205,7 @@ func (r *crawlletRun) start(ctx context.Context, origin string) (ended bool, err
 		r.ask(own, client, origin)
 	}
 	if own.Err() == nil || errors.Is(own.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
-		c.crawllets.set(origin, r.site)
+		c.crawllets.Add(origin, r.site)
 	}
 	return true, err
 }
