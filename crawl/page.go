@@ -104,7 +104,7 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, remote bool) 
 		q.HTML, q.MaxBody = false, maxSitemap
 	}
 	if !remote {
-		q.More = otherAddrs{c, r.URL.Host(), store.SubnetOf(r.Addr)}
+		q.More = c.otherAddrs(r.URL.Host(), store.SubnetOf(r.Addr))
 	}
 	res := c.cfg.Fetcher.Do(ctx, q)
 	defer res.Release()
@@ -114,20 +114,15 @@ func (c *Crawler) fetch(ctx context.Context, r store.FetchRequest, remote bool) 
 	return c.read(r, &res, remote)
 }
 
-// otherAddrs are the addresses of a host in its home subnet.
-type otherAddrs struct {
-	c    *Crawler
-	host string
-	home netip.Prefix
-}
-
-// Addrs implements fetch.Addrs.
-func (o otherAddrs) Addrs(ctx context.Context) []netip.Addr {
-	all, err := o.c.cfg.Delegate.Resolve(ctx, o.host)
-	if err != nil {
-		o.c.log.Debug("failed to look up other addresses", "host", o.host, "err", err)
+// otherAddrs looks up the addresses of a host in its home subnet.
+func (c *Crawler) otherAddrs(host string, home netip.Prefix) fetch.Addrs {
+	return func(ctx context.Context) []netip.Addr {
+		all, err := c.cfg.Delegate.Resolve(ctx, host)
+		if err != nil {
+			c.log.Debug("failed to look up other addresses", "host", host, "err", err)
+		}
+		return slices.DeleteFunc(all, func(a netip.Addr) bool { return store.SubnetOf(a) != home })
 	}
-	return slices.DeleteFunc(all, func(a netip.Addr) bool { return store.SubnetOf(a) != o.home })
 }
 
 // redirectJob returns a job to the frontier because another address of its host has answered.

@@ -84,12 +84,12 @@ func (f *robotsFetcher) Fetch(
 		if err != nil {
 			return absent, nil //nolint:nilerr // there is no such host, so no file
 		}
-		q.Addr, q.More = all[0], knownAddrs(all[1:])
+		q.Addr, q.More = all[0], func(context.Context) []netip.Addr { return all[1:] }
 		if isRobots(u) {
 			f.elsewhere = append(f.elsewhere, u.Origin())
 		}
 	case !f.remote:
-		q.More = otherAddrs{c, host, f.job.Subnet}
+		q.More = c.otherAddrs(host, f.job.Subnet)
 	}
 	got, other, err := f.exchange(ctx, q)
 	switch {
@@ -104,12 +104,6 @@ func (f *robotsFetcher) Fetch(
 	got, _, err = f.exchange(ctx, q)
 	return got, err
 }
-
-// knownAddrs are addresses that need not be looked up.
-type knownAddrs []netip.Addr
-
-// Addrs implements fetch.Addrs.
-func (a knownAddrs) Addrs(context.Context) []netip.Addr { return a }
 
 // exchange sends a request as soon as the clocks allow. If other is valid, it was not sent, because
 // only that address of the host has answered.

@@ -148,7 +148,7 @@ func (f *Fetcher) dialContext(ctx context.Context, network, _ string) (net.Conn,
 		return nil, errors.New("fetch: dialled without an address")
 	}
 	start := time.Now()
-	won, err := f.dialFirst(ctx, network, d.addr.Port(), []netip.Addr{d.addr.Addr()}, d.more)
+	won, err := f.dialFirst(ctx, network, d.addr, d.more)
 	if err != nil {
 		d.watch.connected(time.Since(start), err)
 		return nil, err

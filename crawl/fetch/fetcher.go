@@ -47,9 +47,7 @@ type Request struct {
 }
 
 // Addrs looks up addresses of a host, in order of preference.
-type Addrs interface {
-	Addrs(ctx context.Context) []netip.Addr
-}
+type Addrs func(ctx context.Context) []netip.Addr
 
 // conditional reports whether the request has a validator that can be sent.
 func (r Request) conditional() bool {

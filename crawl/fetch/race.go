@@ -41,17 +41,17 @@ type race struct {
 	errs    []error
 }
 
-// dialFirst connects to the first of addrs and more that answers. It takes at most
-// Config.ConnectTimeout. The caller has checked addrs with the guard.
+// dialFirst connects to an address, or to the one of more that answers first. It takes at most
+// Config.ConnectTimeout. The caller has checked the first address with the guard.
 func (f *Fetcher) dialFirst(
-	ctx context.Context, network string, port uint16, addrs []netip.Addr, more Addrs,
+	ctx context.Context, network string, first netip.AddrPort, more Addrs,
 ) (attempt, error) {
 	r := &race{
-		f: f, network: network, port: port, more: more,
+		f: f, network: network, port: first.Port(), more: more,
 		ended: make(chan attempt), over: make(chan struct{}), found: make(chan []netip.Addr),
 	}
 	defer close(r.over)
-	r.add(addrs)
+	r.add([]netip.Addr{first.Addr()})
 	dctx, cancel := context.WithTimeout(ctx, f.cfg.ConnectTimeout)
 	defer cancel()
 	return r.run(dctx)
@@ -140,7 +140,7 @@ func (r *race) look(ctx context.Context) {
 	r.more, r.looking = nil, true
 	go func() {
 		var ok []netip.Addr
-		for _, a := range more.Addrs(ctx) {
+		for _, a := range more(ctx) {
 			if r.f.mayDial("", a) == nil {
 				ok = append(ok, a)
 			}

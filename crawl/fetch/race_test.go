@@ -83,11 +83,6 @@ func (h *hosts) fetcher(t *testing.T) *Fetcher {
 	return newFetcher(t, func(c *Config) { c.Dial = h.dial })
 }
 
-// lookUp is the Addrs that call it.
-type lookUp func(context.Context) []netip.Addr
-
-func (f lookUp) Addrs(ctx context.Context) []netip.Addr { return f(ctx) }
-
 // get fetches a page like a caller that follows to the address that answers. asked is how often
 // more was called.
 func (h *hosts) get(f *Fetcher, host string, at netip.Addr, more ...netip.Addr) (
@@ -95,7 +90,7 @@ func (h *hosts) get(f *Fetcher, host string, at netip.Addr, more ...netip.Addr) 
 ) {
 	start := time.Now()
 	req := Request{URL: store.URL("http://" + host + "/"), Addr: at,
-		More: lookUp(func(context.Context) []netip.Addr { asked++; return more })}
+		More: func(context.Context) []netip.Addr { asked++; return more }}
 	if res = f.Do(context.Background(), req); errors.Is(res.Err, ErrOtherAddr) {
 		req.Addr = res.Addr
 		res = f.Do(context.Background(), req)
@@ -261,7 +256,7 @@ func TestLookupThatHangs(t *testing.T) {
 		get := func() (Result, time.Duration) {
 			start := time.Now()
 			res := f.Do(t.Context(), Request{URL: "http://a.test/", Addr: firstAddr,
-				More: lookUp(func(ctx context.Context) []netip.Addr { <-ctx.Done(); return nil })})
+				More: func(ctx context.Context) []netip.Addr { <-ctx.Done(); return nil }})
 			f.pool.close()
 			f.pool = newPool(4, 2)
 			return res, time.Since(start)
@@ -332,9 +327,7 @@ func TestOtherAddressOverSockets(t *testing.T) {
 					scheme = kind
 				}
 				req := Request{URL: s.url(scheme, "a.test", "/"), Addr: netip.MustParseAddr(ips[0]),
-					More: lookUp(func(context.Context) []netip.Addr {
-						return []netip.Addr{s.addr}
-					})}
+					More: func(context.Context) []netip.Addr { return []netip.Addr{s.addr} }}
 				res := f.Do(t.Context(), req)
 				if !errors.Is(res.Err, ErrOtherAddr) || res.Outcome != store.OutcomeNone ||
 					res.Addr != s.addr || s.hits.Load() != 0 {
