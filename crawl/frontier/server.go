@@ -336,8 +336,7 @@ func (f *Frontier) releaseLocked(j Job, o outcome) {
 	}
 	if f.hosts[h.name] == h {
 		h.orderLocked()
-	}
-	if f.hosts[h.name] != h { // dropped, and perhaps added again
+	} else { // dropped, and perhaps added again
 		t := f.names.by[h.name]
 		t.active--
 		t.nextAt = later(t.nextAt, h.nextAt)

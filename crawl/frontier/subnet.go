@@ -83,7 +83,7 @@ func (f *Frontier) beginUpdate(hosts []string) (map[string]*hostUpdate, error) {
 		if h == nil {
 			return nil, ErrUnknownHost
 		}
-		if h.srv.sub.paused || h.closed {
+		if !h.accepts() {
 			return nil, ErrPaused
 		}
 		in[n] = &hostUpdate{host: h, sub: h.srv.sub}
