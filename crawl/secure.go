@@ -26,12 +26,9 @@ func loadHSTS(db *store.DB) (*hsts.Set, error) {
 	var old []hsts.Change
 	err := db.EachData(hstsSpace, func(host string, val []byte) error {
 		var p hsts.Policy
-		ok, forgotten := false, ""
+		forgotten := host
 		if cbor.Unmarshal(val, &p) == nil {
-			ok, forgotten = set.Load(host, p, time.Now())
-		}
-		if !ok {
-			forgotten = host
+			forgotten = set.Load(host, p, time.Now())
 		}
 		if forgotten != "" {
 			old = append(old, hsts.Change{Host: forgotten, Delete: true})
@@ -90,15 +87,12 @@ func (c *Crawler) noteHSTS(u store.URL, res *fetch.Result) {
 
 // secure returns the URL to fetch for u: with https if its host wants TLS (RFC 6797, section 8.3).
 func (c *Crawler) secure(u store.URL, now time.Time) store.URL {
-	rest, ok := strings.CutPrefix(string(u), "http://")
-	if !ok || !c.hsts.Applies(u.Host(), now) {
+	if !strings.HasPrefix(string(u), "http://") || !c.hsts.Applies(u.Host(), now) {
 		return u
 	}
-	authority, path := rest, ""
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		authority, path = rest[:i], rest[i:]
-	}
-	return store.URL("https://" + strings.TrimSuffix(authority, ":443") + path)
+	origin := u.Origin()
+	secured := strings.TrimSuffix("https"+strings.TrimPrefix(origin, "http"), ":443")
+	return store.URL(secured) + u[len(origin):]
 }
 
 // upgrade replaces the queued URL of a job by that with https if its host has begun to want TLS

@@ -66,15 +66,15 @@ func New(n int) *Set {
 	return &Set{hosts: lru.NewSimple[string, Policy](n, nil)}
 }
 
-// Load adds a stored policy unless it has expired by now. It reports whether it did, and returns
-// the host that was forgotten for it, if any.
-func (s *Set) Load(host string, p Policy, now time.Time) (ok bool, forgotten string) {
+// Load adds a stored policy unless it has expired by now. It returns the host of which the policy
+// need not be stored any longer: this one, or one that was forgotten for it; "": none.
+func (s *Set) Load(host string, p Policy, now time.Time) (forgotten string) {
 	if !p.Expires.After(now) {
-		return false, ""
+		return host
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return true, s.addLocked(host, p)
+	return s.addLocked(host, p)
 }
 
 // addLocked adds a host and returns the one that was forgotten for it.
