@@ -7,13 +7,13 @@ const MaxClusters = 128
 
 // Clusters counts how many pages of a host have the same digest, for the most frequent
 // digests (Space-Saving: Metwally, Agrawal, El Abbadi 2005). The zero Clusters is empty; it
-// takes at most 3 KiB. It is not safe for concurrent use.
+// takes at most 4 KiB. It is not safe for concurrent use.
 type Clusters struct{ list []cluster }
 
 type cluster struct {
 	digest store.Digest
-	count  uint32
-	extra  uint32 // part of count that may belong to other digests
+	count  int
+	extra  int // part of count that may belong to other digests
 }
 
 // Add counts a page and returns how many pages certainly had digest d, including this one.
@@ -22,10 +22,8 @@ func (c *Clusters) Add(d store.Digest) int {
 	for i := range c.list {
 		at := &c.list[i]
 		if at.digest == d {
-			if at.count < 1<<32-1 {
-				at.count++
-			}
-			return int(at.count - at.extra)
+			at.count++
+			return at.count - at.extra
 		}
 		if least < 0 || at.count < c.list[least].count {
 			least = i
@@ -37,8 +35,5 @@ func (c *Clusters) Add(d store.Digest) int {
 	}
 	at := &c.list[least]
 	*at = cluster{digest: d, count: at.count + 1, extra: at.count}
-	if at.count == 0 { // the counter overflowed
-		*at = cluster{digest: d, count: 1}
-	}
 	return 1
 }
