@@ -7,9 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"peerd/crawl/deny"
 	"peerd/crawl/frontier"
@@ -83,34 +84,32 @@ func (c *Crawler) LimitReached() <-chan struct{} { return c.budget.exhausted }
 // queued. An error comes from the store and is final. A full store is an error only with
 // Config.StopWhenFull; otherwise fetching pauses until the store accepts writes again.
 func (c *Crawler) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var wg sync.WaitGroup
-	var once sync.Once
-	var failure error
-	end := func(err error) {
-		if err == nil || errors.Is(err, context.Canceled) ||
-			errors.Is(err, context.DeadlineExceeded) {
-			return
-		}
-		once.Do(func() { failure = fmt.Errorf("crawl: %w", err) })
-		cancel()
-	}
+	group, ctx := errgroup.WithContext(ctx)
 	for range c.cfg.Workers {
-		wg.Go(func() {
+		group.Go(func() error {
 			for ctx.Err() == nil {
-				end(c.handleStoreFull(c.step(ctx)))
+				if err := final(c.handleStoreFull(c.step(ctx))); err != nil {
+					return err
+				}
 			}
+			return nil
 		})
 	}
 	if c.cfg.Revisit != nil || c.cfg.TryDelay > 0 {
-		wg.Go(func() { end(c.runRevisits(ctx)) })
+		group.Go(func() error { return final(c.runRevisits(ctx)) })
 	}
 	if c.cfg.Revisit != nil {
-		wg.Go(func() { end(c.runPings(ctx)) })
+		group.Go(func() error { return final(c.runPings(ctx)) })
 	}
-	wg.Wait()
-	return failure
+	return group.Wait()
+}
+
+// final returns the error with which Run ends because of err, or nil if err is that of a context.
+func final(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return nil
+	}
+	return fmt.Errorf("crawl: %w", err)
 }
 
 // retryWait is the wait of a host in a subnet in which no peer may fetch now. The owner

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"peerd/crawl/ping"
 	"peerd/internal/backoff"
@@ -104,40 +105,22 @@ func (c *Crawler) forgetNotices(notices []store.URL) error {
 }
 
 // runPings reads the files of keys until ctx ends. Its error comes from the store.
-func (c *Crawler) runPings(ctx context.Context) (err error) {
+func (c *Crawler) runPings(ctx context.Context) error {
 	if err := c.handleStoreFull(c.loadPings()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var reads sync.WaitGroup
-	defer reads.Wait()
-	slots, failed := make(chan struct{}, maxKeyReads), make(chan error, 1)
+	reads, ctx := errgroup.WithContext(ctx)
+	reads.SetLimit(maxKeyReads)
 	for backoff.Sleep(ctx, c.checkInterval) == nil {
-		for len(slots) < maxKeyReads {
+		for ctx.Err() == nil {
 			claim, ok := c.pings.Next(time.Now())
 			if !ok {
 				break
 			}
-			slots <- struct{}{}
-			reads.Go(func() {
-				defer func() { <-slots }()
-				if err := c.handleStoreFull(c.settleClaim(ctx, claim)); err != nil {
-					select {
-					case failed <- err:
-						cancel()
-					default:
-					}
-				}
-			})
+			reads.Go(func() error { return c.handleStoreFull(c.settleClaim(ctx, claim)) })
 		}
 	}
-	select {
-	case err := <-failed:
-		return err
-	default:
-		return nil
-	}
+	return reads.Wait()
 }
 
 // settleClaim reads the file of a claim, and routes or forgets the notices that have waited for it.
