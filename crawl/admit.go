@@ -157,8 +157,9 @@ func (g *Gate) state(tx *store.Tx, host string, epoch uint64) (*hostState, error
 	if err := s.read(tx, host); err != nil {
 		return nil, err
 	}
-	if old, full := g.oldest(); full && g.dirty(old.hostState) {
-		if err := g.save(tx, old.host, old.hostState); err != nil {
+	// The oldest is evicted if there is no space.
+	if name, old, ok := g.states.GetOldest(); ok && g.states.Len() >= statesHeld && g.dirty(old) {
+		if err := g.save(tx, name, old); err != nil {
 			return nil, err
 		}
 	}
@@ -176,19 +177,6 @@ func (s *hostState) read(tx *store.Tx, host string) error {
 		s.State = trap.State{} // written by another peer: start over
 	}
 	return err
-}
-
-// oldest returns the state to evict before another is added; full is false if there is
-// still capacity.
-func (g *Gate) oldest() (old struct {
-	host string
-	*hostState
-}, full bool) {
-	if g.states.Len() < statesHeld {
-		return old, false
-	}
-	old.host, old.hostState, full = g.states.GetOldest()
-	return old, full
 }
 
 func (g *Gate) dirty(s *hostState) bool {

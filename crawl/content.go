@@ -18,11 +18,6 @@ type ContentRules struct {
 	MaxCopies int
 }
 
-// disabled reports whether no rule is on.
-func (r ContentRules) disabled() bool {
-	return !r.Exact && r.MaxCopies == 0
-}
-
 // Names of the counters for content rules.
 const (
 	countDuplicate = "duplicate"
@@ -82,7 +77,7 @@ func (c *Crawler) compareContent(got *fetched) error {
 		}
 		return err
 	}
-	if r := c.cfg.Rules.Content; got.kind == store.KindPage && !r.disabled() {
+	if r := c.cfg.Rules.Content; got.kind == store.KindPage && (r.Exact || r.MaxCopies > 0) {
 		c.markContent(got, content, r)
 	}
 	return nil

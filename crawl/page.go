@@ -332,12 +332,6 @@ func (c *Crawler) readSitemap(got *fetched, body []byte) {
 	got.links = c.inScope(links, page.URL)
 }
 
-// isLiteral reports whether a host is an address.
-func isLiteral(host string) bool {
-	_, err := netip.ParseAddr(host)
-	return err == nil
-}
-
 // inScope returns the links that are in scope, in order and without duplicates, each as the
 // URL that names its page. Links to more than maxLiterals addresses are left out.
 func (c *Crawler) inScope(links []store.Pending, page store.URL) []store.Pending {
@@ -361,7 +355,7 @@ func (c *Crawler) inScope(links []store.Pending, page store.URL) []store.Pending
 		l.Found = now
 		if to := l.URL.Host(); to != host {
 			l.From = host
-			if isLiteral(to) {
+			if _, err := netip.ParseAddr(to); err == nil {
 				if literals[to] = true; len(literals) > maxLiterals {
 					delete(literals, to)
 					continue
