@@ -59,9 +59,9 @@ func (a *applier) apply(o *Op) error {
 	case OpHost:
 		return a.putHost(o)
 	case OpOutlink:
-		return a.tx.put(outlinkKey(spaceReplicaOutlink, a.p, o.Pending.URL.Digest()), o.Pending)
+		return a.tx.put(o.key(a.p), o.Pending)
 	case OpDeleteOutlink:
-		return a.tx.del(outlinkKey(spaceReplicaOutlink, a.p, o.Digest))
+		return a.tx.del(o.key(a.p))
 	case OpClearHosts:
 		return a.clearHosts(o)
 	case OpClearOutlinks:
@@ -78,40 +78,24 @@ func (a *applier) apply(o *Op) error {
 
 // applyToHost applies an operation to a host in the subnet.
 func (a *applier) applyToHost(o *Op) error {
-	tx := a.tx
 	switch o.Kind {
 	case OpDeleteHost:
 		return a.dropHost(o.Name)
 	case OpEntry:
 		return a.putEntry(o)
-	case OpDeleteEntry:
-		return tx.del(queueKey(o.Name, o.Depth, o.Seq))
-	case OpSeen:
-		return tx.set(digestKey(spaceSeen, o.Name, o.Digest), nil)
-	case OpDeleteSeen:
-		return tx.del(digestKey(spaceSeen, o.Name, o.Digest))
-	case OpRevisit:
-		return tx.set(digestKey(spaceRevisit, o.Name, o.Digest), nil)
-	case OpDeleteRevisit:
-		return tx.del(digestKey(spaceRevisit, o.Name, o.Digest))
 	case OpVisit:
-		return tx.put(digestKey(spaceVisit, o.Name, o.Visit.URL.Digest()), o.Visit)
-	case OpDeleteVisit:
-		return tx.del(digestKey(spaceVisit, o.Name, o.Digest))
+		return a.tx.put(o.key(a.p), o.Visit)
 	case OpGivenUp:
-		return tx.put(digestKey(spaceGivenUp, o.Name, o.GivenUp.URL.Digest()), o.GivenUp)
-	case OpDeleteGivenUp:
-		return tx.del(digestKey(spaceGivenUp, o.Name, o.Digest))
-	case OpDue:
-		return tx.set(dueMillisKey(o.Name, o.Due, o.Digest), nil)
-	case OpDeleteDue:
-		return tx.del(dueMillisKey(o.Name, o.Due, o.Digest))
+		return a.tx.put(o.key(a.p), o.GivenUp)
+	case OpSeen, OpRevisit, OpDue:
+		return a.tx.set(o.key(a.p), nil)
 	case OpState:
-		return tx.PutState(o.Name, o.Raw)
-	case OpDeleteState:
-		return tx.del(spaceKey(spaceState, o.Name))
+		return a.tx.PutState(o.Name, o.Raw)
 	case OpRobots:
-		return tx.PutRobots(o.Origin, o.Raw)
+		return a.tx.PutRobots(o.Origin, o.Raw)
+	case OpDeleteEntry, OpDeleteSeen, OpDeleteRevisit, OpDeleteVisit, OpDeleteGivenUp, OpDeleteDue,
+		OpDeleteState:
+		return a.tx.del(o.key(a.p))
 	}
 	return fmt.Errorf("%w: kind %d", ErrInvalidOps, o.Kind)
 }
@@ -287,23 +271,42 @@ func keysSetBy(p netip.Prefix, ops []Op) map[string]bool {
 	keep := map[string]bool{}
 	for i := range ops {
 		switch o := &ops[i]; o.Kind {
-		case OpEntry:
-			keep[string(queueKey(o.Name, o.Depth, o.Seq))] = true
-		case OpSeen:
-			keep[string(digestKey(spaceSeen, o.Name, o.Digest))] = true
-		case OpRevisit:
-			keep[string(digestKey(spaceRevisit, o.Name, o.Digest))] = true
-		case OpVisit:
-			keep[string(digestKey(spaceVisit, o.Name, o.Visit.URL.Digest()))] = true
-		case OpGivenUp:
-			keep[string(digestKey(spaceGivenUp, o.Name, o.GivenUp.URL.Digest()))] = true
-		case OpDue:
-			keep[string(dueMillisKey(o.Name, o.Due, o.Digest))] = true
-		case OpOutlink:
-			keep[string(outlinkKey(spaceReplicaOutlink, p, o.Pending.URL.Digest()))] = true
+		case OpEntry, OpSeen, OpRevisit, OpVisit, OpGivenUp, OpDue, OpOutlink:
+			keep[string(o.key(p))] = true
 		}
 	}
 	return keep
+}
+
+// key returns the key that o sets or deletes at a replica of p; nil if o is of another kind.
+func (o *Op) key(p netip.Prefix) []byte {
+	switch o.Kind {
+	case OpEntry, OpDeleteEntry:
+		return queueKey(o.Name, o.Depth, o.Seq)
+	case OpSeen, OpDeleteSeen:
+		return digestKey(spaceSeen, o.Name, o.Digest)
+	case OpRevisit, OpDeleteRevisit:
+		return digestKey(spaceRevisit, o.Name, o.Digest)
+	case OpVisit, OpDeleteVisit:
+		return digestKey(spaceVisit, o.Name, o.digest())
+	case OpGivenUp, OpDeleteGivenUp:
+		return digestKey(spaceGivenUp, o.Name, o.digest())
+	case OpDue, OpDeleteDue:
+		return dueMillisKey(o.Name, o.Due, o.Digest)
+	case OpOutlink, OpDeleteOutlink:
+		return outlinkKey(spaceReplicaOutlink, p, o.digest())
+	case OpDeleteState:
+		return spaceKey(spaceState, o.Name)
+	}
+	return nil
+}
+
+// digest returns the digest of the URL that o contains, or else o.Digest.
+func (o *Op) digest() Digest {
+	if u, ok := o.URL(); ok {
+		return u.Digest()
+	}
+	return o.Digest
 }
 
 // dueMillisKey is dueKey for a due time in Unix milliseconds.

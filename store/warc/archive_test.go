@@ -268,8 +268,6 @@ func TestSort(t *testing.T) {
 	if err != nil || b.String() != strings.Join(want, "") {
 		t.Errorf("merge() = %v, %d bytes, want %d sorted lines", err, b.Len(), len(want))
 	}
-	bad := func() (io.ReadCloser, error) {
-		return io.NopCloser(strings.NewReader("no line feed")), nil
-	}
+	bad := func() io.Reader { return strings.NewReader("no line feed") }
 	wantErr(t, merge(t.Context(), io.Discard, []source{bad}), ErrCorrupt)
 }

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,10 +67,25 @@ func (r *Reader) places(file string, x extent) (all []int64, err error) {
 		return readLog(br, func(e event) error { return add(e.line) })
 	})
 	if errors.Is(err, os.ErrNotExist) { // it is finished
-		err = ignoreMissing(addSource(func() (io.ReadCloser, error) {
-			return os.Open(filepath.Join(r.dir, indexName(file)))
-		}, add))
+		err = ignoreMissing(eachLine(filepath.Join(r.dir, indexName(file)), add))
 	}
 	slices.Sort(all)
 	return all, err
+}
+
+// eachLine calls fn with the lines of an index.
+func eachLine(path string, fn func([]byte) error) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if err := fn(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	return lines.Err()
 }

@@ -17,8 +17,8 @@ const (
 	maxLine    = 64 << 10 // maximum length in bytes of an index line
 )
 
-// source opens a sorted run of lines.
-type source func() (io.ReadCloser, error)
+// source returns a reader of a sorted run of lines, from its begin on.
+type source func() io.Reader
 
 // sorter sorts lines. It uses sortMemory bytes of memory, and a temporary file if there
 // are more lines.
@@ -69,9 +69,7 @@ func (s *sorter) spill() error {
 	}
 	from, n, tmp := s.end, cw.n, s.tmp
 	s.end += n
-	s.runs = append(s.runs, func() (io.ReadCloser, error) {
-		return io.NopCloser(io.NewSectionReader(tmp, from, n)), nil
-	})
+	s.runs = append(s.runs, func() io.Reader { return io.NewSectionReader(tmp, from, n) })
 	s.buf, s.lines, s.size = s.buf[:0], s.lines[:0], 0
 	return nil
 }
@@ -82,9 +80,7 @@ func (s *sorter) sources() []source {
 	if len(s.lines) == 0 {
 		return s.runs
 	}
-	return append(s.runs, func() (io.ReadCloser, error) {
-		return io.NopCloser(&lineReader{lines: s.lines}), nil
-	})
+	return append(s.runs, func() io.Reader { return &lineReader{lines: s.lines} })
 }
 
 func (s *sorter) close() {
@@ -96,26 +92,14 @@ func (s *sorter) close() {
 
 // merge writes the lines of all sorted runs in order, with a small buffer for each run; one with a
 // longer line gets maxLine.
-func merge(ctx context.Context, w io.Writer, all []source) (err error) {
-	var h runs
-	defer func() {
-		for _, r := range h {
-			r.c.Close()
-		}
-	}()
+func merge(ctx context.Context, w io.Writer, all []source) error {
+	var live runs
 	for _, open := range all {
-		c, err := open()
-		if err != nil {
-			return err
-		}
-		r := &run{c: c, br: bufio.NewReaderSize(c, 4<<10)}
-		h = append(h, r)
+		from := open()
+		r := &run{from: from, br: bufio.NewReaderSize(from, 4<<10)}
 		if err := r.next(); err != nil {
 			return err
 		}
-	}
-	live := h[:0:0]
-	for _, r := range h {
 		if r.line != nil {
 			live = append(live, r)
 		}
@@ -143,7 +127,7 @@ func merge(ctx context.Context, w io.Writer, all []source) (err error) {
 
 // run is a sorted run being read. line includes the line feed.
 type run struct {
-	c    io.ReadCloser
+	from io.Reader
 	br   *bufio.Reader
 	line []byte
 }
@@ -158,7 +142,7 @@ func (r *run) next() (err error) {
 		return nil
 	case errors.Is(err, bufio.ErrBufferFull) && r.br.Size() < maxLine:
 		begin := bytes.NewReader(bytes.Clone(r.line))
-		r.br = bufio.NewReaderSize(io.MultiReader(begin, r.c), maxLine)
+		r.br = bufio.NewReaderSize(io.MultiReader(begin, r.from), maxLine)
 		return r.next()
 	case errors.Is(err, io.EOF) || errors.Is(err, bufio.ErrBufferFull):
 		return fmt.Errorf("%w: line of an index", ErrCorrupt)

@@ -108,23 +108,6 @@ func (r *Reader) lines(ctx context.Context, span Span, w io.Writer) error {
 	return merge(ctx, w, append(all, s.sources()...))
 }
 
-// addSource calls add with the lines of a sorted run.
-func addSource(open source, add func([]byte) error) error {
-	f, err := open()
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if err := add(lines.Bytes()); err != nil {
-			return err
-		}
-	}
-	return lines.Err()
-}
-
 // section returns the part of a sorted index that is in a range; nil: there is none.
 func (r *Reader) section(name string, span Span) (source, error) {
 	path := filepath.Join(r.dir, indexName(name))
@@ -145,9 +128,7 @@ func (r *Reader) section(name string, span Span) (source, error) {
 	if err != nil || from >= to {
 		return nil, err
 	}
-	return func() (io.ReadCloser, error) {
-		return io.NopCloser(&pathReader{path: path, at: from, end: to}), nil
-	}, nil
+	return func() io.Reader { return &pathReader{path: path, at: from, end: to} }, nil
 }
 
 // pathReader reads a part of a file that never changes. It keeps it open only meanwhile, because
