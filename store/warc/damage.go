@@ -63,9 +63,7 @@ func (r *Reader) places(file string, x extent) (all []int64, err error) {
 		}
 		return nil
 	}
-	err = withLog(r.dir, file, -1, func(br *bufio.Reader) error {
-		return readLog(br, func(e event) error { return add(e.line) })
-	})
+	err = readLogFile(r.dir, file, -1, func(e event) error { return add(e.line) })
 	if errors.Is(err, os.ErrNotExist) { // it is finished
 		err = ignoreMissing(eachLine(filepath.Join(r.dir, indexName(file)), add))
 	}

@@ -101,9 +101,7 @@ func (a *Archive) complete(f *openFile) (int64, error) {
 		if _, _, err := scanFile(a.dir, f.name, f.end, s.add); err != nil {
 			return 0, err
 		}
-	} else if err := withLog(a.dir, f.name, f.logEnd, func(r *bufio.Reader) error {
-		return addLog(s.add, r, f.end)
-	}); err != nil {
+	} else if err := readLogFile(a.dir, f.name, f.logEnd, linesUpTo(f.end, s.add)); err != nil {
 		return 0, err
 	}
 	n, err := finishFile(a.dir, f.name, s)

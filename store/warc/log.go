@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"os"
+	"path/filepath"
 	"strconv"
 )
 
@@ -40,6 +42,19 @@ type event struct {
 	line       []byte // index line or nil; valid until the next event
 	checkpoint bool   // the event is a valid checkpoint
 	at         int64  // end of the event in the log
+}
+
+// readLogFile is readLog for the first n bytes of the log of a file, or all of it if n is negative.
+func readLogFile(dir, name string, n int64, fn func(event) error) error {
+	f, err := os.Open(filepath.Join(dir, logName(name)))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if n < 0 {
+		return readLog(f, fn)
+	}
+	return readLog(io.LimitReader(f, n), fn)
 }
 
 // readLog calls fn for each event of a log, up to the first invalid one.
@@ -88,24 +103,13 @@ func parseEvent(l []byte, before uint32) (e event, ok bool) {
 	return event{}, false
 }
 
-// checkpoint finds the last valid checkpoint of a log: the WARC up to end and the log up
-// to at are valid.
-func checkpoint(r io.Reader) (end, at int64, err error) {
-	err = readLog(r, func(e event) error {
-		if e.checkpoint {
-			end, at = e.end, e.at
-		}
-		return nil
-	})
-	return end, at, err
-}
-
-// addLog calls add with the index lines of a log, of exchanges that end at or before limit.
-func addLog(add func(line []byte) error, r io.Reader, limit int64) error {
-	return readLog(r, func(e event) error {
+// linesUpTo returns a function for readLog that calls add with the index lines of exchanges that end
+// at or before limit.
+func linesUpTo(limit int64, add func(line []byte) error) func(event) error {
+	return func(e event) error {
 		if e.end > limit || e.checkpoint || len(e.line) == 0 {
 			return nil
 		}
 		return add(e.line)
-	})
+	}
 }

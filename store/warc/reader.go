@@ -82,13 +82,11 @@ func (r *Reader) extent(name string) (extent, error) {
 // writes or has left, from its log or else from its records.
 func (r *Reader) openExtent(name string, size int64) (extent, error) {
 	x := extent{open: true}
-	err := withLog(r.dir, name, -1, func(br *bufio.Reader) error {
-		return readLog(br, func(e event) error {
-			if e.end <= size && !e.checkpoint {
-				x.end, x.logEnd = e.end, e.at
-			}
-			return nil
-		})
+	err := readLogFile(r.dir, name, -1, func(e event) error {
+		if e.end <= size && !e.checkpoint {
+			x.end, x.logEnd = e.end, e.at
+		}
+		return nil
 	})
 	if err == nil && x.end > 0 {
 		return x, nil

@@ -1,7 +1,6 @@
 package warc
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -175,9 +174,11 @@ func repairOpen(dir, name string, log *slog.Logger) (end int64, err error) {
 // ignored.
 func readTrustedLog(dir, name string, size int64, s *sorter) (end int64, err error) {
 	var at int64
-	err = withLog(dir, name, -1, func(r *bufio.Reader) (err error) {
-		end, at, err = checkpoint(r)
-		return err
+	err = readLogFile(dir, name, -1, func(e event) error {
+		if e.checkpoint { // the WARC up to end and the log up to at are valid
+			end, at = e.end, e.at
+		}
+		return nil
 	})
 	if errors.Is(err, os.ErrNotExist) || err == nil && end > size {
 		return 0, nil
@@ -185,23 +186,7 @@ func readTrustedLog(dir, name string, size int64, s *sorter) (end int64, err err
 	if err != nil || end == 0 {
 		return 0, err
 	}
-	return end, withLog(dir, name, at, func(r *bufio.Reader) error {
-		return addLog(s.add, r, end)
-	})
-}
-
-// withLog calls fn with the first n bytes of a log, or all of it if n is negative.
-func withLog(dir, name string, n int64, fn func(*bufio.Reader) error) error {
-	f, err := os.Open(filepath.Join(dir, logName(name)))
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	var r io.Reader = f
-	if n >= 0 {
-		r = io.LimitReader(f, n)
-	}
-	return fn(bufio.NewReader(r))
+	return end, readLogFile(dir, name, at, linesUpTo(end, s.add))
 }
 
 // reindex builds the index of a finished file. A damaged file is indexed up to the damage

@@ -80,9 +80,7 @@ func (r *Reader) lines(ctx context.Context, span Span, w io.Writer) error {
 	var all []source
 	err := r.files(ctx, func(name string, x extent) error {
 		if x.open && !x.logFailed {
-			err := withLog(r.dir, name, x.logEnd, func(br *bufio.Reader) error {
-				return addLog(add, br, x.end)
-			})
+			err := readLogFile(r.dir, name, x.logEnd, linesUpTo(x.end, add))
 			if !errors.Is(err, os.ErrNotExist) {
 				return err
 			} // otherwise it was finished meanwhile
