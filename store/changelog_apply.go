@@ -48,10 +48,7 @@ type applier struct {
 // hasHost reports whether the host is in the subnet at this peer.
 func (a *applier) hasHost(host string) (bool, error) {
 	h, err := a.tx.Host(host)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && h.Subnet == a.p, err
+	return err == nil && h.Subnet == a.p, IgnoreNotFound(err)
 }
 
 func (a *applier) apply(o *Op) error {
@@ -133,7 +130,7 @@ func (a *applier) mayReplace(old, rec *Host) (bool, error) {
 		return false, err
 	}
 	here, err := a.tx.Subnet(a.p)
-	if err = ignoreNotFound(err); err != nil {
+	if err = IgnoreNotFound(err); err != nil {
 		return false, err
 	}
 	if here.Owner == "" || here.Owner != there.Owner {
@@ -141,13 +138,6 @@ func (a *applier) mayReplace(old, rec *Host) (bool, error) {
 			a.p)
 	}
 	return old.SubnetSeq < rec.SubnetSeq, nil
-}
-
-func ignoreNotFound(err error) error {
-	if errors.Is(err, ErrNotFound) {
-		return nil
-	}
-	return err
 }
 
 // putEntry queues an entry at its position.

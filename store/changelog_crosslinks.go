@@ -32,7 +32,7 @@ func isCrossLink(val []byte) bool { return len(val) > 0 && val[0] <= crossAndPen
 // indexedOutlink returns the value in the index of an out-link of p, or nil.
 func (tx *Tx) indexedOutlink(p netip.Prefix, d Digest) ([]byte, error) {
 	val, err := tx.bytes(outlinkKey(spaceOutlinkIndex, p, d))
-	return val, ignoreNotFound(err)
+	return val, IgnoreNotFound(err)
 }
 
 // logCrossLink logs that e was queued at a host, if it is a cross-link.
@@ -42,7 +42,7 @@ func (tx *Tx) logCrossLink(to *Host, e Entry) error {
 	}
 	h, err := tx.Host(e.From)
 	if err != nil {
-		return ignoreNotFound(err)
+		return IgnoreNotFound(err)
 	}
 	p := h.Subnet
 	if p == to.Subnet || !tx.d.logs.logged(p) || !tx.d.logs.logged(to.Subnet) {

@@ -25,7 +25,7 @@ func (tx *Tx) setFromSubnet(p *Pending) error {
 	if err == nil {
 		p.FromSubnet = h.Subnet
 	}
-	return ignoreNotFound(err)
+	return IgnoreNotFound(err)
 }
 
 // putPending stores a pending URL with FromSubnet set.
@@ -79,7 +79,7 @@ func (tx *Tx) reassignOutlink(key []byte, p Pending) error {
 func (tx *Tx) unindexPending(key []byte, d Digest) error {
 	var old Pending
 	if err := tx.get(key, &old); err != nil || !old.FromSubnet.IsValid() {
-		return ignoreNotFound(err)
+		return IgnoreNotFound(err)
 	}
 	return tx.unindexOutlink(old.FromSubnet, d)
 }

@@ -33,6 +33,14 @@ var (
 	ErrCorrupt = errors.New("store: corrupt record")
 )
 
+// IgnoreNotFound returns nil for ErrNotFound, and any other error as it is.
+func IgnoreNotFound(err error) error {
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
 // Options configures a DB. The zero value is usable.
 type Options struct {
 	// MemTable is the size of badger's memtable in bytes; zero means 8 MiB. Badger may
@@ -235,7 +243,7 @@ func (tx *Tx) bytes(key []byte) ([]byte, error) {
 
 func (tx *Tx) has(key []byte) (bool, error) {
 	_, err := tx.item(key)
-	return err == nil, ignoreNotFound(err)
+	return err == nil, IgnoreNotFound(err)
 }
 
 func (tx *Tx) del(keys ...[]byte) error {

@@ -158,7 +158,7 @@ func (tx *Tx) forgetGivenUp(u URL) error {
 func (tx *Tx) retryGivenUp(u URL) error {
 	g, err := tx.GivenUp(u)
 	if err != nil {
-		return ignoreNotFound(err)
+		return IgnoreNotFound(err)
 	}
 	tx.CountGivenUp(g.Outcome, -1)
 	_, err = tx.DeleteGivenUp(u)
@@ -189,7 +189,7 @@ func (o *ownHosts) has(name string) (bool, error) {
 	o.name, o.own = name, true
 	h, err := o.tx.Host(name)
 	if err != nil {
-		return true, ignoreNotFound(err)
+		return true, IgnoreNotFound(err)
 	}
 	s, err := o.tx.Subnet(h.Subnet)
 	if errors.Is(err, ErrNotFound) {

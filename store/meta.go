@@ -77,7 +77,7 @@ var counterStateKey = spaceKey(spaceMeta, "counters")
 func (d *DB) loadCounterState() error {
 	var l counterState
 	err := d.View(func(tx *Tx) error { return tx.get(counterStateKey, &l) })
-	if ignoreNotFound(err) != nil {
+	if IgnoreNotFound(err) != nil {
 		return err
 	}
 	d.setCounterState(l)
@@ -104,7 +104,7 @@ func (d *DB) PutMeta(name string, v any) error {
 
 // Meta is Tx.Meta in a transaction of its own. It leaves v as it is if there is no such value.
 func (d *DB) Meta(name string, v any) error {
-	return ignoreNotFound(d.View(func(tx *Tx) error { return tx.Meta(name, v) }))
+	return IgnoreNotFound(d.View(func(tx *Tx) error { return tx.Meta(name, v) }))
 }
 
 // PutData stores a value of package overlay or crawl. Keys of PutData, Data, DeleteData and

@@ -138,7 +138,7 @@ func (tx *Tx) dropRecord(host string) error {
 	if err == nil {
 		err = tx.del(subnetHostKey(h.Subnet, host))
 	}
-	if ignoreNotFound(err) != nil {
+	if IgnoreNotFound(err) != nil {
 		return err
 	}
 	if err := tx.del(spaceKey(spaceState, host)); err != nil {

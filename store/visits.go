@@ -58,7 +58,7 @@ func (tx *Tx) Visit(u URL) (Visit, error) {
 func (tx *Tx) DeleteVisit(u URL) error {
 	v, err := tx.Visit(u)
 	if err != nil {
-		return ignoreNotFound(err)
+		return IgnoreNotFound(err)
 	}
 	name, digest := u.Host(), u.Digest()
 	if err := tx.del(dueKey(name, v.Due, digest)); err != nil {

@@ -2,7 +2,6 @@ package hosttransfer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -113,14 +112,12 @@ func (s *Service) stream(conn *wire.Conn, host string) error {
 
 // headOf is the first chunk: what there is one of.
 func headOf(tx *store.Tx, host string) (c chunk, err error) {
-	if c.State, err = tx.State(host); errors.Is(err, store.ErrNotFound) {
-		err = nil
-	}
-	if err != nil || len(c.State) > maxBytes {
-		c.State = nil // it is learned again
-	}
-	if err != nil {
+	c.State, err = tx.State(host)
+	if err = store.IgnoreNotFound(err); err != nil {
 		return c, err
+	}
+	if len(c.State) > maxBytes {
+		c.State = nil // it is learned again
 	}
 	c.Robots = map[string][]byte{}
 	size := 0

@@ -107,16 +107,12 @@ var (
 
 // phase returns the phase of a subnet at this peer.
 func (cs *copies) phase(p netip.Prefix) (store.Phase, error) {
-	phase := store.PhaseNone
-	err := cs.cfg.DB.View(func(tx *store.Tx) error {
-		rec, err := tx.Subnet(p)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		phase = rec.Phase
-		return err
+	var rec store.Subnet
+	err := cs.cfg.DB.View(func(tx *store.Tx) (err error) {
+		rec, err = tx.Subnet(p)
+		return store.IgnoreNotFound(err)
 	})
-	return phase, err
+	return rec.Phase, err
 }
 
 // fullForLocked reports whether no copy of another subnet of an owner is kept: there are too many

@@ -1,7 +1,6 @@
 package replica
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/rand/v2"
@@ -23,11 +22,8 @@ func (s *sources) openRequest(j job) (*OpenRequest, error) {
 	o.Log, o.Base = head.Log, base
 	err = s.cfg.DB.View(func(tx *store.Tx) error {
 		rec, err := tx.Subnet(o.Subnet)
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
 		o.Lease, o.Evidence, o.Estimations = rec.Lease, rec.Evidence, rec.Estimations
-		return err
+		return store.IgnoreNotFound(err)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,14 +50,11 @@ func (t *logRecords) addEvidence(tx *store.Tx, has known, now time.Time) (known,
 		return has, nil
 	}
 	rec, err := tx.Subnet(t.Subnet)
-	if errors.Is(err, store.ErrNotFound) {
-		err = nil
-	}
 	next := known{at: now, hash: maphash.Bytes(evidenceSeed, rec.Evidence)}
 	if next.hash != has.hash {
 		t.Evidence, t.Estimations = rec.Evidence, rec.Estimations
 	}
-	return next, err
+	return next, store.IgnoreNotFound(err)
 }
 
 // logOf returns the end and the base of a subnet's log, which it starts if there is none.

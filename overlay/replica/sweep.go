@@ -106,10 +106,7 @@ func (cs *copies) wipe(ctx context.Context, p netip.Prefix) error {
 
 func isStaged(tx *store.Tx, p netip.Prefix) (bool, error) {
 	rec, err := tx.Subnet(p)
-	if errors.Is(err, store.ErrNotFound) {
-		return false, nil
-	}
-	return err == nil && rec.Phase == store.PhaseStaged, err
+	return rec.Phase == store.PhaseStaged, store.IgnoreNotFound(err)
 }
 
 // sweep drops copies that are incomplete and were not updated for long, and those of an
