@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -77,14 +76,14 @@ func (r *remoteSearch) count(ctx context.Context) (counts, error) {
 	if err == nil {
 		err = a.Counts.check(r.words)
 	}
-	a.Counts.Copies = slices.DeleteFunc(a.Counts.Copies, func(c copyCounts) bool {
-		_, err := r.by.named(c.Naming, r.peer)
-		return err != nil
-	})
-	for i := range a.Counts.Copies {
-		c := &a.Counts.Copies[i]
-		c.owner, _ = r.by.named(c.Naming, r.peer)
+	named := a.Counts.Copies[:0]
+	for _, c := range a.Counts.Copies {
+		var refused error
+		if c.owner, refused = r.by.named(c.Naming, r.peer); refused == nil {
+			named = append(named, c)
+		}
 	}
+	a.Counts.Copies = named
 	return a.Counts, err
 }
 

@@ -112,7 +112,7 @@ func (r *run) rank(ctx context.Context, verify bool) []found {
 		}
 		m.result, m.err = m.part.rank(ctx, q)
 	})
-	r.learn(hosts, func(m *member) [][]index.Linker { return m.result.Linking })
+	r.learn(hosts)
 	results := make([]index.Result, len(r.all))
 	for i, m := range r.all {
 		if m.err == nil {
@@ -161,15 +161,10 @@ func (r *run) weigh(ctx context.Context, all []found) {
 		return // the order is the same
 	}
 	if missing := r.missing(hosts); len(missing) > 0 {
-		links := make(map[*member][][]index.Linker, len(r.all))
-		var mu sync.Mutex
 		r.step(ctx, func(ctx context.Context, m *member) {
-			some, err := m.part.linking(ctx, missing)
-			mu.Lock()
-			defer mu.Unlock()
-			links[m], m.err = some, err
+			m.result.Linking, m.err = m.part.linking(ctx, missing)
 		})
-		r.learn(missing, func(m *member) [][]index.Linker { return links[m] })
+		r.learn(missing)
 	}
 	for i := range all {
 		all[i].Score *= r.factors[all[i].URL.Host()]
@@ -191,13 +186,13 @@ func (r *run) missing(hosts map[string]bool) (missing []string) {
 	return missing
 }
 
-// learn takes over what the members have said about links to some hosts. It is remembered unless
-// a member has failed.
-func (r *run) learn(hosts []string, said func(*member) [][]index.Linker) {
+// learn takes over what the members have said last about links, which is to some hosts. It is
+// remembered unless a member has failed.
+func (r *run) learn(hosts []string) {
 	failed := false
 	sources := make([][]index.Linker, len(hosts))
 	for _, m := range r.all {
-		links := said(m)
+		links := m.result.Linking
 		failed = failed || m.err != nil && !errors.Is(m.err, errNoIndex) && m.part != nil
 		if m.err == nil && len(links) == len(hosts) {
 			for i, l := range links {
