@@ -10,28 +10,21 @@ import (
 // for what does not exist. The collectors that want all have one of their own, so that they do not
 // wait for those that want a part. The zero value is ready.
 type turn struct {
-	mu    sync.Mutex
-	state turnState
-	began time.Time // reading: when it began
-	until time.Time // resting: its end
+	mu      sync.Mutex
+	reading bool
+	began   time.Time // reading: when it began
+	until   time.Time // otherwise: the end of the rest
 }
-
-type turnState int
-
-const (
-	resting turnState = iota
-	reading
-)
 
 // take begins to read if no other collector does and the rest is over, and reports whether it did.
 func (t *turn) take() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	if t.state == reading || now.Before(t.until) {
+	if t.reading || now.Before(t.until) {
 		return false
 	}
-	t.state, t.began = reading, now
+	t.reading, t.began = true, now
 	return true
 }
 
@@ -40,5 +33,5 @@ func (t *turn) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
-	t.state, t.until = resting, now.Add(now.Sub(t.began))
+	t.reading, t.until = false, now.Add(now.Sub(t.began))
 }
