@@ -7,9 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 )
 
 const (
@@ -37,7 +36,7 @@ type Monitor struct {
 	absent   map[string]*absence
 	moves    map[string]*move
 	arriving map[string]bool
-	sighted  *simplelru.LRU[string, struct{}]
+	sighted  *lru.Simple[string, struct{}]
 	settled  map[string]*settled
 	reading  bool // homes are being read again
 
@@ -49,20 +48,15 @@ func New(cfg Config) (*Monitor, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	sighted, err := simplelru.NewLRU[string, struct{}](maxSighted, nil)
-	if err != nil {
-		return nil, err
-	}
 	cfg.Pace = cfg.Pace.withDefaults()
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Monitor{
 		cfg: cfg, log: cfg.Logger, suspects: map[string]bool{}, looking: map[string]bool{},
-		absent: map[string]*absence{},
-		moves:  map[string]*move{}, arriving: map[string]bool{}, sighted: sighted,
-		settled: map[string]*settled{},
-		kick:    backoff.NewWake(),
+		absent: map[string]*absence{}, moves: map[string]*move{}, arriving: map[string]bool{},
+		sighted: lru.NewSimple[string, struct{}](maxSighted, nil),
+		settled: map[string]*settled{}, kick: backoff.NewWake(),
 	}, nil
 }
 
