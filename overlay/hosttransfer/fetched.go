@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -100,11 +101,7 @@ func (f *fetched) read(tx *store.Tx, host string) error {
 }
 
 func (f *fetched) send(c *wire.Conn) error {
-	var all []store.Digest
-	for d := range f.pages {
-		all = append(all, d)
-	}
-	for part := range slices.Chunk(all, maxSeen) {
+	for part := range slices.Chunk(slices.Collect(maps.Keys(f.pages)), maxSeen) {
 		if err := c.SendZ(chunk{Seen: part}); err != nil {
 			return err
 		}
@@ -171,11 +168,7 @@ func (f *fetched) store(db *store.DB, host string) error {
 	if err := f.unqueue(db, host); err != nil {
 		return err
 	}
-	var seen []store.Digest
-	for d := range f.pages {
-		seen = append(seen, d)
-	}
-	for part := range slices.Chunk(seen, maxSeen) {
+	for part := range slices.Chunk(slices.Collect(maps.Keys(f.pages)), maxSeen) {
 		err := db.Update(func(tx *store.Tx) error { return tx.Import(host, nil, part) })
 		if err != nil {
 			return err
