@@ -22,7 +22,8 @@ const tableSize = 512 << 10
 
 // Exists reports whether dir contains a badger database.
 func Exists(dir string) bool {
-	return exists(filepath.Join(dir, badger.ManifestFilename))
+	_, err := os.Stat(filepath.Join(dir, badger.ManifestFilename))
+	return err == nil
 }
 
 // Open opens the badger database in dir and creates it if it does not exist. The error
@@ -120,11 +121,6 @@ func syncLogs(dir string, memtables bool) error {
 		}
 	}
 	return nil
-}
-
-func exists(name string) bool {
-	_, err := os.Stat(name)
-	return err == nil
 }
 
 // syncFile syncs a file, also what was written to it through a mapping.
