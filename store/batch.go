@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"peerd/store/kv"
 )
@@ -81,10 +82,8 @@ func (d *DB) nextCalls() []*call {
 	d.bmu.Lock()
 	defer d.bmu.Unlock()
 	n := min(len(d.calls), maxBatch)
-	calls := append([]*call(nil), d.calls[:n]...)
-	rest := copy(d.calls, d.calls[n:])
-	clear(d.calls[rest:])
-	d.calls = d.calls[:rest]
+	calls := slices.Clone(d.calls[:n])
+	d.calls = slices.Delete(d.calls, 0, n)
 	return calls
 }
 

@@ -208,7 +208,7 @@ func (tx *Tx) LogRecords(
 	}
 	prefix := logPrefix(p, s.Head.Log)
 	from := binary.BigEndian.AppendUint64(slices.Clone(prefix), after+1)
-	return tx.eachFrom(prefix, from, true, func(key []byte, it kv.Item) (bool, error) {
+	return tx.t.Each(prefix, from, true, func(key []byte, it kv.Item) (bool, error) {
 		seq, _, err := splitLogRecordKey(prefix, key)
 		if err != nil {
 			return false, err
@@ -240,7 +240,7 @@ func (tx *Tx) trimLog(p netip.Prefix, through uint64) (more bool, err error) {
 	var keys [][]byte
 	last, prefix := s.Through, logPrefix(p, s.Head.Log)
 	from := binary.BigEndian.AppendUint64(slices.Clone(prefix), s.Through+1)
-	err = tx.eachFrom(prefix, from, false, func(key []byte, _ kv.Item) (bool, error) {
+	err = tx.t.Each(prefix, from, false, func(key []byte, _ kv.Item) (bool, error) {
 		seq, size, err := splitLogRecordKey(prefix, key)
 		if err != nil || seq > through || len(keys) == deleteBatchSize {
 			return false, err

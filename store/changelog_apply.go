@@ -45,10 +45,10 @@ type applier struct {
 	deletesLeft int
 }
 
-// hasHost reports whether the host is in the subnet at this peer.
-func (a *applier) hasHost(host string) (bool, error) {
-	h, err := a.tx.Host(host)
-	return err == nil && h.Subnet == a.p, IgnoreNotFound(err)
+// hasHostIn reports whether the host is in the subnet at this peer.
+func (tx *Tx) hasHostIn(p netip.Prefix, host string) (bool, error) {
+	h, err := tx.Host(host)
+	return err == nil && h.Subnet == p, IgnoreNotFound(err)
 }
 
 func (a *applier) apply(o *Op) error {
@@ -64,7 +64,7 @@ func (a *applier) apply(o *Op) error {
 	case OpClearOutlinks:
 		return a.clearRange(outlinkPrefix(spaceReplicaOutlink, a.p), o)
 	}
-	if ok, err := a.hasHost(o.Name); err != nil || !ok {
+	if ok, err := a.tx.hasHostIn(a.p, o.Name); err != nil || !ok {
 		return err
 	}
 	if o.Kind == OpClear {
@@ -193,11 +193,7 @@ func (a *applier) deleteIn(prefix []byte, lo, hi string, keep map[string]bool) e
 func (tx *Tx) keysToClear(
 	prefix []byte, lo, hi string, keep map[string]bool, n int,
 ) (keys [][]byte, err error) {
-	var after []byte
-	if lo != "" {
-		after = append(append(after, prefix...), lo...)
-	}
-	err = tx.each(prefix, after, false, func(key []byte, _ kv.Item) (bool, error) {
+	err = tx.each(prefix, keyBehind(prefix, lo), false, func(key []byte, _ kv.Item) (bool, error) {
 		if hi != "" && string(key[len(prefix):]) > hi {
 			return false, nil
 		}
@@ -234,11 +230,7 @@ func (tx *Tx) hostsBetween(p netip.Prefix, lo, hi string, n int) (names []string
 		}
 	}
 	prefix := subnetHostPrefix(p)
-	var after []byte
-	if lo != "" {
-		after = subnetHostKey(p, lo)
-	}
-	err = tx.each(prefix, after, false, func(key []byte, _ kv.Item) (bool, error) {
+	err = tx.each(prefix, keyBehind(prefix, lo), false, func(key []byte, _ kv.Item) (bool, error) {
 		name := string(key[len(prefix):])
 		if hi != "" && name >= hi {
 			return false, nil
@@ -352,7 +344,7 @@ func (d *DB) deleteImplicit(p netip.Prefix, ops []Op) error {
 func (d *DB) deleteRange(p netip.Prefix, prefix []byte, o *Op, keep map[string]bool) error {
 	return d.updateWhile(func(tx *Tx) (more bool, err error) {
 		if o.Name != "" {
-			ok, err := (&applier{tx: tx, p: p}).hasHost(o.Name)
+			ok, err := tx.hasHostIn(p, o.Name)
 			if err != nil || !ok {
 				return false, err
 			}

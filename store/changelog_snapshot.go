@@ -203,10 +203,7 @@ func (w *snapshotter) space(name string, stage int, after []byte) error {
 	w.add(wireOp{})
 	last := after
 	prefix := hostPrefix(s.space, name)
-	var from []byte
-	if after != nil {
-		from = append(slices.Clone(prefix), after...)
-	}
+	from := keyBehind(prefix, string(after))
 	full := false
 	err := w.tx.each(prefix, from, s.kind == OpEntry || s.kind == OpVisit || s.kind == OpGivenUp,
 		func(key []byte, it kv.Item) (bool, error) {
@@ -240,10 +237,7 @@ func (w *snapshotter) outlinks(p netip.Prefix, after []byte) error {
 	var keys [][]byte // of pending URLs; read after the iteration
 	var cross [][]byte
 	prefix := outlinkPrefix(spaceOutlinkIndex, p)
-	var from []byte
-	if after != nil {
-		from = append(slices.Clone(prefix), after...)
-	}
+	from := keyBehind(prefix, string(after))
 	n := max(1, min(recordOps-len(w.ops)-reservedOps, (w.budget-w.size)/150))
 	last, more := after, false
 	err := w.tx.each(prefix, from, true, func(key []byte, it kv.Item) (bool, error) {

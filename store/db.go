@@ -263,7 +263,7 @@ func (tx *Tx) del(keys ...[]byte) error {
 }
 
 // each calls fn for every key with the prefix, in order, starting behind the key after
-// if it is set. fn returns false to stop.
+// if it is set (see keyBehind). fn returns false to stop.
 func (tx *Tx) each(
 	prefix, after []byte, values bool, fn func(key []byte, item kv.Item) (bool, error),
 ) error {
@@ -271,7 +271,7 @@ func (tx *Tx) each(
 	if len(after) > 0 {
 		start = append(append([]byte{}, after...), 0)
 	}
-	return tx.eachFrom(prefix, start, values, fn)
+	return tx.t.Each(prefix, start, values, fn)
 }
 
 // eachValue is each for values of one type.
@@ -285,13 +285,6 @@ func eachValue[T any](
 		}
 		return fn(key, v)
 	})
-}
-
-// eachFrom is like each but starts at the key start.
-func (tx *Tx) eachFrom(
-	prefix, start []byte, values bool, fn func(key []byte, item kv.Item) (bool, error),
-) error {
-	return tx.t.Each(prefix, start, values, fn)
 }
 
 // Times are stored with microseconds. Records written by this peer may be large: a page

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net/netip"
+	"slices"
 )
 
 // The key spaces. A host name contains no NUL, so a NUL ends it. Package crawl encodes
@@ -61,6 +62,15 @@ func hostPrefix(space byte, host string) []byte {
 	k = append(k, space)
 	k = append(k, host...)
 	return append(k, 0)
+}
+
+// keyBehind returns the key of last below prefix, behind which Tx.each is to start; nil if last is
+// empty.
+func keyBehind(prefix []byte, last string) []byte {
+	if last == "" {
+		return nil
+	}
+	return slices.Concat(prefix, []byte(last))
 }
 
 func digestKey(space byte, host string, d Digest) []byte {

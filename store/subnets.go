@@ -110,9 +110,7 @@ func (d *DB) DropHost(host string) error {
 // DropHostIn is DropHost for a host with home subnet p. It deletes nothing more once the host
 // has another one.
 func (d *DB) DropHostIn(p netip.Prefix, host string) error {
-	return d.dropHost(host, func(tx *Tx) (bool, error) {
-		return (&applier{tx: tx, p: p}).hasHost(host)
-	})
+	return d.dropHost(host, func(tx *Tx) (bool, error) { return tx.hasHostIn(p, host) })
 }
 
 // dropHost is DropHost in transactions of which each begins with may, and deletes nothing if
