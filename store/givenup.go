@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"peerd/store/kv"
 )
 
 // GivenUp is the record of a URL that this peer no longer tries to fetch. A URL that was
@@ -98,17 +96,9 @@ func (tx *Tx) EachGivenUp(host string, after []byte, fn func(GivenUp) (bool, err
 		prefix = hostPrefix(spaceGivenUp, host)
 	}
 	of := ownHosts{tx: tx, all: host != ""}
-	return tx.each(prefix, after, true, func(key []byte, it kv.Item) (bool, error) {
-		name, _, err := splitHost(key)
-		if err != nil {
-			return false, err
-		}
-		if ok, err := of.has(name); err != nil || !ok {
+	return eachValue(tx, prefix, after, func(key []byte, g GivenUp) (bool, error) {
+		if ok, err := of.has(g.URL.Host()); err != nil || !ok {
 			return err == nil, err
-		}
-		var g GivenUp
-		if err := it.Value(func(b []byte) error { return decode(key, b, &g) }); err != nil {
-			return false, err
 		}
 		g.Key = key
 		return fn(g)

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/binary"
-	"fmt"
 	"net/netip"
 	"slices"
 )
@@ -134,13 +133,3 @@ func subnetHostKey(p netip.Prefix, host string) []byte {
 }
 
 func subnetKey(p netip.Prefix) []byte { return spaceKey(spaceSubnet, p.String()) }
-
-// splitHost returns the host of a key made by hostPrefix, and the rest of the key.
-func splitHost(key []byte) (host string, rest []byte, err error) {
-	for i := 1; i < len(key); i++ {
-		if key[i] == 0 {
-			return string(key[1:i]), key[i+1:], nil
-		}
-	}
-	return "", nil, fmt.Errorf("%w: key without a host: %q", ErrCorrupt, key)
-}

@@ -83,11 +83,8 @@ type PendingHost struct {
 // meant to be called once, at startup.
 func (tx *Tx) PendingHosts() ([]PendingHost, error) {
 	var all []PendingHost
-	err := eachValue(tx, []byte{spacePending}, nil, func(key []byte, p Pending) (bool, error) {
-		host, _, err := splitHost(key)
-		if err != nil {
-			return false, err
-		}
+	err := eachValue(tx, []byte{spacePending}, nil, func(_ []byte, p Pending) (bool, error) {
+		host := p.URL.Host()
 		if n := len(all); n == 0 || all[n-1].Host != host {
 			all = append(all, PendingHost{Host: host, Oldest: p.Found})
 		}
