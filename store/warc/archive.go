@@ -149,7 +149,7 @@ func (a *Archive) Append(x Exchange) (Location, error) {
 	e := a.encoders.Get().(*encoder)
 	defer a.putEncoder(e)
 	e.prepare(&x)
-	var at *entry
+	var at *Entry
 	if len(x.Response) > 0 {
 		kind := "response"
 		if x.Revisit != nil {

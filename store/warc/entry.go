@@ -7,29 +7,21 @@ import (
 	"time"
 )
 
-// entry is an index line: it describes a capture.
-type entry struct {
-	url, mime, status, digest string
-	at                        time.Time
-	offset, length            int64
-	file                      string
-}
-
-// newEntry describes a response or revisit record by its HTTP header. The fields are those
-// of pywb (pywb/indexer/archiveindexer.py): a revisit has the type warc/revisit and the
-// status "-", and the prefix "sha1:" of a digest is left out.
-func newEntry(kind, url string, at time.Time, head []byte, digest string) entry {
-	e := entry{url: url, at: at, mime: "unk", status: "-", digest: "-"}
+// newEntry describes a response or revisit record by its HTTP header, without key and location. The
+// fields are those of pywb (pywb/indexer/archiveindexer.py): a revisit has the type warc/revisit and
+// the status "-", and the prefix "sha1:" of a digest is left out.
+func newEntry(kind, url string, at time.Time, head []byte, digest string) Entry {
+	e := Entry{URL: url, Time: at, MIME: "unk", Status: "-", Digest: "-"}
 	if d := strings.TrimPrefix(digest, "sha1:"); d != "" {
-		e.digest = d
+		e.Digest = d
 	}
 	if kind == "revisit" {
-		e.mime = "warc/revisit"
+		e.MIME = "warc/revisit"
 		return e
 	}
 	line, rest, _ := bytes.Cut(head, []byte("\n"))
 	if f := bytes.Fields(line); len(f) > 1 && len(f[1]) == 3 {
-		e.status = string(f[1])
+		e.Status = string(f[1])
 	}
 	for len(rest) > 0 {
 		line, rest, _ = bytes.Cut(rest, []byte("\n"))
@@ -41,26 +33,26 @@ func newEntry(kind, url string, at time.Time, head []byte, digest string) entry 
 			value = value[:i]
 		}
 		if value = bytes.TrimSpace(value); len(value) > 0 && len(value) < 200 {
-			e.mime = string(value)
+			e.MIME = string(value)
 		}
 		break
 	}
 	return e
 }
 
-// appendTo appends the line, "key timestamp {json}", without line feed. As in pywb, all
-// values in JSON are strings, also numbers.
-func (e *entry) appendTo(b []byte) []byte {
-	b = append(b, SURT(e.url)...)
+// appendTo appends the index line, "key timestamp {json}", without line feed. The key is made from
+// the URL. As in pywb, all values in JSON are strings, also numbers.
+func (e *Entry) appendTo(b []byte) []byte {
+	b = append(b, SURT(e.URL)...)
 	b = append(b, ' ')
-	b = e.at.UTC().AppendFormat(b, "20060102150405")
-	b = appendJSON(append(b, ` {"url": `...), e.url)
-	b = appendJSON(append(b, `, "mime": `...), e.mime)
-	b = appendJSON(append(b, `, "status": `...), e.status)
-	b = appendJSON(append(b, `, "digest": `...), e.digest)
-	b = strconv.AppendInt(append(b, `, "length": "`...), e.length, 10)
-	b = strconv.AppendInt(append(b, `", "offset": "`...), e.offset, 10)
-	b = appendJSON(append(b, `", "filename": `...), e.file)
+	b = e.Time.UTC().AppendFormat(b, "20060102150405")
+	b = appendJSON(append(b, ` {"url": `...), e.URL)
+	b = appendJSON(append(b, `, "mime": `...), e.MIME)
+	b = appendJSON(append(b, `, "status": `...), e.Status)
+	b = appendJSON(append(b, `, "digest": `...), e.Digest)
+	b = strconv.AppendInt(append(b, `, "length": "`...), e.Location.Length, 10)
+	b = strconv.AppendInt(append(b, `", "offset": "`...), e.Location.Offset, 10)
+	b = appendJSON(append(b, `", "filename": `...), e.Location.File)
 	return append(b, '}')
 }
 

@@ -22,7 +22,7 @@ import (
 // If a log is truncated or damaged, only the part before its last valid checkpoint is
 // used.
 
-func appendEvent(b []byte, end int64, e *entry) []byte {
+func appendEvent(b []byte, end int64, e *Entry) []byte {
 	b = strconv.AppendInt(append(b, '+'), end, 10)
 	if e != nil {
 		b = e.appendTo(append(b, ' '))

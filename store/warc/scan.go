@@ -304,7 +304,7 @@ func (s *scanner) index(fn func(line []byte) error) (end int64, records int, err
 			continue
 		}
 		e := newEntry(rec.Type, rec.URL, rec.Time, head, rec.Location.Digest)
-		e.file, e.offset, e.length = s.file, rec.Location.Offset, rec.Location.Length
+		e.Location = rec.Location
 		line = e.appendTo(line[:0])
 		if err := fn(line); err != nil {
 			return end, records, err

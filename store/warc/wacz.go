@@ -34,7 +34,7 @@ func (r *Reader) WACZ(ctx context.Context, w io.Writer, want Want, software stri
 					return nil
 				}
 				e := newEntry(rec.Type, rec.URL, rec.Time, head, rec.Location.Digest)
-				e.file, e.offset, e.length = waczData, from, length
+				e.Location = Location{File: waczData, Offset: from, Length: length}
 				return s.add(e.appendTo(nil))
 			})
 		if errors.Is(err, ErrCorrupt) {

@@ -68,7 +68,7 @@ type job struct {
 	any     bool // does not name a warcinfo record and so fits any file
 	first   int64
 	records int
-	entry   *entry // without file, offset and length
+	entry   *Entry // without its location
 }
 
 func (w *writer) append(j *job) (Location, error) {
@@ -78,7 +78,7 @@ func (w *writer) append(j *job) (Location, error) {
 	}
 	line := lineSize("")
 	if j.entry != nil {
-		line = lineSize(j.entry.url)
+		line = lineSize(j.entry.URL)
 	}
 	if w.current == nil {
 		line += infoSize(w.a.o.Info)
@@ -103,7 +103,7 @@ func (w *writer) append(j *job) (Location, error) {
 	}
 	loc := Location{File: f.name, Offset: at, Length: j.first, End: f.end}
 	if j.entry != nil {
-		j.entry.file, j.entry.offset, j.entry.length = f.name, at, j.first
+		j.entry.Location = loc
 	}
 	f.pending = appendEvent(f.pending, f.end, j.entry)
 	w.a.setLive(f)
