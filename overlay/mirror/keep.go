@@ -66,13 +66,14 @@ type Keeper struct {
 	started time.Time
 	limiter wire.Limiter
 
-	mu     sync.Mutex
-	copies map[peer.ID]*Copy
+	mu       sync.Mutex
+	copies   map[peer.ID]*Copy
+	deleting map[peer.ID]bool // owners of copies of which the folders are being deleted
 }
 
 // Open reads the copies in Dir. It is called before the other methods.
 func (k *Keeper) Open() error {
-	k.started, k.copies = time.Now(), map[peer.ID]*Copy{}
+	k.started, k.copies, k.deleting = time.Now(), map[peer.ID]*Copy{}, map[peer.ID]bool{}
 	all, err := os.ReadDir(k.Dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("mirror: %w", err)
@@ -168,12 +169,17 @@ func (k *Keeper) sweep(now time.Time) {
 		useless := c.idle() && silence > limit
 		if useless {
 			delete(k.copies, c.Owner)
+			k.deleting[c.Owner] = true
 		}
 		k.mu.Unlock()
 		if !useless {
 			continue
 		}
-		if err := c.remove(); err != nil {
+		err := c.remove()
+		k.mu.Lock()
+		delete(k.deleting, c.Owner)
+		k.mu.Unlock()
+		if err != nil {
 			k.Logger.Warn("failed to delete the copy of an archive", "peer", c.Owner, "err", err)
 			continue
 		}
@@ -227,15 +233,16 @@ func (k *Keeper) handle(ctx context.Context, c *wire.Conn) error {
 	return k.receive(c, cp)
 }
 
+var errNoMoreCopies = errors.New("no more copies are kept now")
+
 // take returns the copy for an archive of some size, and creates it if there is none.
 func (k *Keeper) take(owner peer.ID, size int64) (*Copy, error) {
 	k.mu.Lock()
 	c, known := k.copies[owner]
-	count := len(k.copies)
 	k.mu.Unlock()
 	if !known {
-		if k.Bytes == 0 || count >= MaxCopies {
-			return nil, errors.New("no more copies are kept")
+		if k.Bytes == 0 {
+			return nil, errNoMoreCopies
 		}
 		if err := k.room(nil, size); err != nil {
 			return nil, err
@@ -249,6 +256,8 @@ func (k *Keeper) take(owner peer.ID, size int64) (*Copy, error) {
 	defer k.mu.Unlock()
 	if other, ok := k.copies[owner]; ok {
 		c = other
+	} else if known || len(k.copies) >= MaxCopies || k.deleting[owner] { // known: it was just deleted
+		return nil, errNoMoreCopies
 	}
 	k.copies[owner] = c
 	c.touch() // sweep keeps it

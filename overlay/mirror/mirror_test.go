@@ -331,6 +331,13 @@ func TestAbsenceAndSweep(t *testing.T) {
 	if left, err := os.ReadDir(k.Dir); err == nil && len(left) > 0 {
 		t.Errorf("%d folders are left", len(left))
 	}
+	k.deleting[owners[0].ID] = true // a folder is being deleted
+	if _, err := k.take(owners[0].ID, 5); err == nil {
+		t.Error("a copy began in a folder that is being deleted")
+	}
+	if _, err := k.take(owners[1].ID, 5); err != nil {
+		t.Errorf("after the copies were deleted: %v", err)
+	}
 }
 
 // A copy that stays empty or was never whole is deleted earlier, but not during a conversation.
