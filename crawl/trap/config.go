@@ -50,9 +50,8 @@ type Config struct {
 	Quota, MaxDomains int
 
 	// MaxHosts limits the hosts below a registered domain, and MaxGenerated those with
-	// generated names. MaxWildcard replaces MaxGenerated if every name below the domain
-	// resolves.
-	MaxHosts, MaxGenerated, MaxWildcard int
+	// generated names.
+	MaxHosts, MaxGenerated int
 }
 
 // DefaultConfig returns a Config with all heuristics on. It drops nothing of large
@@ -74,7 +73,6 @@ func DefaultConfig() Config {
 		MaxDomains:   1_000,
 		MaxHosts:     20_000,
 		MaxGenerated: 400,
-		MaxWildcard:  50,
 	}
 }
 
@@ -97,7 +95,7 @@ func (c *Config) limits() map[string]*int {
 		"repeat":   &c.MaxRepeat,
 		"sessions": &c.MaxSessions, "tokens": &c.MaxTokens, "facets": &c.MaxFacets,
 		"yield": &c.MaxYield, "closed": &c.MaxClosed, "quota": &c.Quota, "domains": &c.MaxDomains,
-		"hosts": &c.MaxHosts, "generated_hosts": &c.MaxGenerated, "wildcard_hosts": &c.MaxWildcard,
+		"hosts": &c.MaxHosts, "generated_hosts": &c.MaxGenerated,
 	}
 }
 

@@ -12,9 +12,6 @@ type Domain struct {
 	Hosts     uint32 // admitted hosts
 	Generated uint32 // those with generated names
 	Dropped   uint64
-	// Wildcard must be set by the caller if an invented name below the domain resolves (RFC
-	// 4592).
-	Wildcard bool
 }
 
 // maxLabels is the number of labels below a registered domain from which a name counts as
@@ -33,15 +30,11 @@ func (g *Guard) AdmitHost(d *Domain, host string) Heuristic {
 	if !ok {
 		return None
 	}
-	limit := g.cfg.MaxGenerated
-	if d.Wildcard {
-		limit = min(limit, g.cfg.MaxWildcard)
-	}
 	generated := strings.Count(below, ".") >= maxLabels
 	for label := range strings.SplitSeq(below, ".") {
 		generated = generated || looksGenerated(label)
 	}
-	if generated && uint64(d.Generated) >= uint64(limit) ||
+	if generated && uint64(d.Generated) >= uint64(g.cfg.MaxGenerated) ||
 		uint64(d.Hosts) >= uint64(g.cfg.MaxHosts) {
 		d.Dropped++
 		return Subdomains

@@ -256,7 +256,7 @@ func (k *Keeper) take(owner peer.ID, size int64) (*Copy, error) {
 	defer k.mu.Unlock()
 	if other, ok := k.copies[owner]; ok {
 		c = other
-	} else if known || len(k.copies) >= MaxCopies || k.deleting[owner] { // known: it was just deleted
+	} else if known /* and just deleted */ || k.deleting[owner] || len(k.copies) >= MaxCopies {
 		return nil, errNoMoreCopies
 	}
 	k.copies[owner] = c
