@@ -270,7 +270,7 @@ func (c *Crawler) readPage(
 		}
 	}
 	other := doc.Canonical != "" && c.cfg.Rules.URLs.Apply(doc.Canonical) != page.URL
-	flag(doc.Robots.NoIndex, store.PageNoIndex)
+	flag(!doc.Robots.MayIndex(time.Now()), store.PageNoIndex)
 	flag(doc.Robots.NoFollow, store.PageNoFollow)
 	flag(doc.Robots.NoArchive, store.PageNoArchive)
 	flag(other, store.PageNotCanonical)

@@ -96,6 +96,11 @@ type Robots struct {
 	UnavailableAfter time.Time
 }
 
+// MayIndex reports whether the page may be in an index at a time.
+func (r Robots) MayIndex(at time.Time) bool {
+	return !r.NoIndex && (r.UnavailableAfter.IsZero() || at.Before(r.UnavailableAfter))
+}
+
 // Document is the content of a page and its statements about itself.
 type Document struct {
 	// Links are the references in document order, with repetitions. Those of the headers come

@@ -130,6 +130,15 @@ func TestRobotsDirectives(t *testing.T) {
 			t.Errorf("%q: %+v, want %+v", c.values, d.Robots, c.want)
 		}
 	}
+	for r, want := range map[Robots]bool{
+		{}: true, {NoFollow: true}: true, {NoIndex: true}: false,
+		{UnavailableAfter: date.Add(1)}: true, {UnavailableAfter: date}: false,
+		{NoIndex: true, UnavailableAfter: date.Add(1)}: false,
+	} {
+		if got := r.MayIndex(date); got != want {
+			t.Errorf("%+v.MayIndex(%v) = %v", r, date, got)
+		}
+	}
 	for body, want := range map[string]Robots{
 		`<meta name=robots content="unavailable_after: Wed, 03 Dec 2025 13:09:53 GMT"><meta ` +
 			`name=Peerd content=noindex><meta name=bot ` +

@@ -4,8 +4,8 @@
 // The package owns the connections to web servers and every limit on what a server may do:
 // which addresses and ports are dialled, how long each phase may take, the minimum transfer
 // rate, and the size of heads and bodies before and after decompression. It does not know about
-// robots.txt, queues or the content of pages, follows no redirects and keeps no cookies. Of
-// this module it imports only store.
+// robots.txt, queues or the content of pages, follows no redirects and keeps no cookies. It
+// imports store, crawl/deny, crawl/extract (for what is HTML) and internal.
 //
 // # Guarantees
 //

@@ -5,5 +5,5 @@
 // is in memory; its entries are stored by the caller, who gets every change. The caller must only
 // pass fields that were received over TLS with a valid certificate.
 //
-// It imports no other package of this module.
+// Of this module it imports only packages of internal.
 package hsts

@@ -1,6 +1,6 @@
 // Package pace computes how long to leave a server alone after a request, and whether it is
-// overloaded, from how long its answers take. It imports no other package of the module, reads no
-// clock and performs no I/O.
+// overloaded, from how long its answers take. Of this module it imports only packages of
+// internal. It reads no clock and performs no I/O.
 //
 // The pause is a multiple of the download time (Mercator, Heydon and Najork 1999, section
 // 3.2: ten times; Malet 2009, section 2.1.2, calls it 10κ). Distant or busy servers are

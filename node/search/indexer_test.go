@@ -113,6 +113,8 @@ func TestCatchUp(t *testing.T) {
 	add(t, a, "http://a.example/robots.txt", "200 OK\r\nContent-Type: text/plain", "apple")
 	add(t, a, "http://a.example/plain", "200 OK\r\nContent-Type: text/plain", "plain apple")
 	add(t, a, "http://a.example/noindex", html, "<meta name=robots content=noindex>apple")
+	add(t, a, "http://a.example/over", html,
+		"<meta name=robots content='unavailable_after: 2020-02-02'>apple")
 	add(t, a, "http://a.example/image", "200 OK\r\nContent-Type: image/png", "apple")
 	add(t, a, "http://a.example/invalid", "nonsense", "apple")
 	catchUp(6)

@@ -74,7 +74,7 @@ func readPage(r io.Reader, u store.URL, o extract.Options) (p Page, err error) {
 	}
 	contentType := resp.Header.Get("Content-Type")
 	doc, err := extract.Page(body, resp.Header, u, o)
-	p.Document, p.NoIndex = doc, doc.Robots.NoIndex
+	p.Document, p.NoIndex = doc, !doc.Robots.MayIndex(time.Now())
 	switch {
 	case p.NoIndex:
 	case err == nil:

@@ -3,6 +3,7 @@ package search
 import (
 	"net/http"
 	"sync"
+	"time"
 
 	"peerd/crawl"
 	"peerd/store"
@@ -62,7 +63,7 @@ func (r *Recent) Add(a crawl.Archived) {
 	}
 	p := Page{Status: a.Status}
 	if a.Page != nil && a.Status == http.StatusOK {
-		p.Document, p.NoIndex = *a.Page, a.Page.Robots.NoIndex
+		p.Document, p.NoIndex = *a.Page, !a.Page.Robots.MayIndex(time.Now())
 		if !p.NoIndex {
 			p.Type = typeHTML
 		}
