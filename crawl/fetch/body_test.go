@@ -193,8 +193,9 @@ func TestBody(t *testing.T) {
 }
 
 func checkBody(t *testing.T, f *Fetcher, s *site, tt *bodyTest) {
-	res := f.Do(t.Context(), Request{URL: s.url("http", "site.example", "/"), Addr: s.addr,
-		MaxBody: tt.limit, KeepRaw: true})
+	req := Request{URL: s.url("http", "site.example", "/"), Addr: s.addr, MaxBody: tt.limit,
+		KeepRaw: true}
+	res := f.Do(t.Context(), req)
 	defer res.Release()
 	if res.Outcome != tt.outcome || !bytes.Equal(res.Body, tt.want) {
 		t.Errorf("%v, %d bytes, %v; want %v, %d bytes", res.Outcome, len(res.Body), res.Err,
@@ -222,7 +223,14 @@ func checkBody(t *testing.T, f *Fetcher, s *site, tt *bodyTest) {
 		t.Error("Raw is a copy, want the same slice as Body")
 	}
 	// If the body was cut, it may or may not have been read to its end.
-	if kept := idle(f) == 1; kept != tt.kept && (!kept || res.Outcome != store.OutcomeTooLarge) {
+	kept := idle(f) == 1
+	for i := 0; i < 4 && tt.kept && !kept; i++ {
+		// net/http closes a connection if the request seems unwritten for 50 ms on a busy machine
+		again := f.Do(t.Context(), req)
+		again.Release()
+		kept = idle(f) == 1
+	}
+	if kept != tt.kept && (!kept || res.Outcome != store.OutcomeTooLarge) {
 		t.Errorf("connection kept = %v", kept)
 	}
 }
