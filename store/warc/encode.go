@@ -2,15 +2,16 @@ package warc
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha1"
 	"encoding/base32"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/klauspost/compress/gzip"
 	"github.com/nlnwa/gowarc"
 )
@@ -252,4 +253,17 @@ func appendFields(b []byte, fields []Field) []byte {
 }
 
 // newID returns a record ID, a random UUID (RFC 9562, section 5.4).
-func newID() string { return "<" + uuid.New().URN() + ">" }
+func newID() string {
+	var u [16]byte
+	rand.Read(u[:])
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	b := append(make([]byte, 0, 47), "<urn:uuid:"...)
+	for i, n := range []int{4, 2, 2, 2, 6} {
+		if i > 0 {
+			b = append(b, '-')
+		}
+		b = hex.AppendEncode(b, u[:n])
+		copy(u[:], u[n:])
+	}
+	return string(append(b, '>'))
+}
