@@ -77,8 +77,8 @@ func byQUIC(all []string, quic bool) (some []string) {
 	return some
 }
 
-// tcpUpgrader prepares TCP connections before they are encrypted and shared by streams: TCP does not
-// ping, because the muxer does, and all bytes count for the limiter.
+// tcpUpgrader prepares TCP connections before they are encrypted and shared by streams: TCP does
+// not ping, because the muxer does, and all bytes count for the limiter.
 type tcpUpgrader struct {
 	transport.Upgrader
 	limiter Limiter // nil: there is no limit

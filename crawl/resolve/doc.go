@@ -4,7 +4,8 @@
 // A [Cache] has at most one lookup at a time per name. It also caches failures, and applies the
 // operator's overrides. A [Client] is a stub resolver over UDP, TCP, TLS or HTTPS; its queries are
 // limited per name server and per registered domain. Of this
-// module it imports only packages of internal. Whether an address may be dialled is decided by fetch.Guard.
+// module it imports only packages of internal. Whether an address may be dialled is decided by
+// fetch.Guard.
 //
 // # Lifetimes
 //

@@ -21,8 +21,8 @@ func CheckAddr(addr string) error {
 	return nil
 }
 
-// Listen opens a socket at a loopback address, at which archived pages are shown; port 0 is any free
-// one. The caller must call Run or Close.
+// Listen opens a socket at a loopback address, at which archived pages are shown; port 0 is any
+// free one. The caller must call Run or Close.
 func Listen(addr string, cfg Config) (*httpserver.Server, error) {
 	if err := CheckAddr(addr); err != nil {
 		return nil, fmt.Errorf("replay: %w", err)

@@ -252,7 +252,8 @@ func appendFields(b []byte, fields []Field) []byte {
 	return b
 }
 
-// newID returns a record ID, a random UUID (RFC 9562, section 5.4).
+// newID returns a record ID, a random UUID (RFC 9562, section 5.4). It is not one of google/uuid,
+// of which gowarc changes a setting without a lock whenever it makes options.
 func newID() string {
 	var u [16]byte
 	rand.Read(u[:])

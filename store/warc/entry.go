@@ -8,8 +8,8 @@ import (
 )
 
 // newEntry describes a response or revisit record by its HTTP header, without key and location. The
-// fields are those of pywb (pywb/indexer/archiveindexer.py): a revisit has the type warc/revisit and
-// the status "-", and the prefix "sha1:" of a digest is left out.
+// fields are those of pywb (pywb/indexer/archiveindexer.py): a revisit has the type warc/revisit
+// and the status "-", and the prefix "sha1:" of a digest is left out.
 func newEntry(kind, url string, at time.Time, head []byte, digest string) Entry {
 	e := Entry{URL: url, Time: at, MIME: "unk", Status: "-", Digest: "-"}
 	if d := strings.TrimPrefix(digest, "sha1:"); d != "" {

@@ -103,8 +103,8 @@ func parseEvent(l []byte, before uint32) (e event, ok bool) {
 	return event{}, false
 }
 
-// linesUpTo returns a function for readLog that calls add with the index lines of exchanges that end
-// at or before limit.
+// linesUpTo returns a function for readLog that calls add with the index lines of exchanges that
+// end at or before limit.
 func linesUpTo(limit int64, add func(line []byte) error) func(event) error {
 	return func(e event) error {
 		if e.end > limit || e.checkpoint || len(e.line) == 0 {
