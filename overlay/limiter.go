@@ -113,7 +113,7 @@ func (l preparedListener) Accept() (manet.Conn, network.ConnManagementScope, err
 
 func (u tcpUpgrader) prepare(c manet.Conn) manet.Conn {
 	if k, ok := c.(interface{ SetKeepAlive(on bool) error }); ok {
-		_ = k.SetKeepAlive(false) // it costs bytes, and nothing else
+		_ = k.SetKeepAlive(false) // without it only the muxer pings
 	}
 	if u.limiter == nil {
 		return c

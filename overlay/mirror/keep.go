@@ -254,9 +254,10 @@ func (k *Keeper) take(owner peer.ID, size int64) (*Copy, error) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if other, ok := k.copies[owner]; ok {
+	switch other, ok := k.copies[owner]; {
+	case ok:
 		c = other
-	} else if known /* and just deleted */ || k.deleting[owner] || len(k.copies) >= MaxCopies {
+	case known, k.deleting[owner], len(k.copies) >= MaxCopies: // known: it was just deleted
 		return nil, errNoMoreCopies
 	}
 	k.copies[owner] = c

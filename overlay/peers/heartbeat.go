@@ -23,7 +23,7 @@ const (
 	// interval of beacons in a network in which they are pushed to all.
 	streamTTL = 30 * time.Second
 	// heartbeatTTL is how long after a heartbeat with a payload the next one is expected, which
-	// brings a new beacon.
+	// brings a new beacon. It is longer than IdleInterval of package witness.
 	heartbeatTTL = 12 * time.Second
 )
 
