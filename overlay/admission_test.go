@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/overlay/admission"
 	"peerd/overlay/overlaytest"
@@ -227,4 +231,73 @@ func TestJoin(t *testing.T) {
 	}
 	a, _ := startInvited(t, 2, rulesOf(), got.Membership, infoOf(founder))
 	eventually(t, "served", func() bool { return echoed(t.Context(), a, founder) == nil })
+}
+
+// A peer whose first connection breaks off during its handshakes is asked again, a peer that has
+// another key than expected is not.
+func TestJoinAgain(t *testing.T) {
+	founder, _ := startInvited(t, 1, rulesOf(), nil)
+	door := &admission.Door{Host: founder.Strangers, Protocol: founder.Names.Join(),
+		Rules: rulesOf(), Profile: []byte("name = 'x'"), Peers: joinAddrs{}}
+	served := door.Serve()
+	defer served.Close()
+	addr, accepted := breakFirst(t, founder.Host.Addrs()[0])
+	key, _ := overlaytest.Identity(2)
+	_, other := overlaytest.Identity(3)
+	ask := func(expected peer.ID) error {
+		_, err := AskToJoin(t.Context(), Config{Key: key, Network: invited,
+			Bootstrap: []peer.AddrInfo{{ID: expected, Addrs: []ma.Multiaddr{addr}}}}, nil)
+		return err
+	}
+	if err := ask(founder.Self()); !errors.Is(err, admission.ErrRefused) {
+		t.Errorf("AskToJoin() = %v, want ErrRefused", err)
+	}
+	if n := accepted.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+	if err := ask(other); err == nil || accepted.Load() != 3 {
+		t.Errorf("AskToJoin() of a peer with another key = %v, %d connections, want an error and 3",
+			err, accepted.Load())
+	}
+}
+
+// breakFirst returns an address that passes connections on to a peer, but the first, which it
+// closes, and the number of connections that it has accepted.
+func breakFirst(t *testing.T, to ma.Multiaddr) (ma.Multiaddr, *atomic.Int32) {
+	t.Helper()
+	l, err := manet.Listen(ma.StringCast("/ip4/127.0.0.1/tcp/0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accepted atomic.Int32
+	var wg sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); wg.Wait() })
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if accepted.Add(1) == 1 {
+				_ = c.Close()
+				continue
+			}
+			wg.Go(func() { passOn(c, to) })
+		}
+	})
+	return l.Multiaddr(), &accepted
+}
+
+// passOn passes bytes on between a connection and a peer until both have closed.
+func passOn(c manet.Conn, to ma.Multiaddr) {
+	defer c.Close()
+	up, err := manet.Dial(to)
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = io.Copy(up, c); _ = up.Close() })
+	wg.Go(func() { _, _ = io.Copy(c, up); _ = c.Close() })
+	wg.Wait()
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/sec"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 
 	"peerd/internal/backoff"
 	"peerd/overlay/admission"
@@ -51,21 +53,32 @@ func AskToJoin(
 	return answer, errors.Join(errs...)
 }
 
-// askTries is how often a peer is asked that is connected and does not answer.
+// askTries is how often a peer is asked that accepts connections and does not answer.
 const askTries = 4
 
-// askPatiently asks a peer again if it broke off the conversation: it may be starting, or busy.
+// askPatiently asks a peer again if a connection was made and no answer arrived: the peer may be
+// starting, or busy.
 func askPatiently(
 	ctx context.Context, h host.Host, p peer.AddrInfo, proto protocol.ID, invitation []byte,
 ) (answer admission.Answer, err error) {
 	for n := range askTries {
+		if s, ok := h.Network().(*swarm.Swarm); ok {
+			s.Backoff().Clear(p.ID) // the failed dial before would forbid this one for 5 s
+		}
 		try, cancel := context.WithTimeout(ctx, 4*dialTimeout)
 		answer, err = admission.Ask(try, h, p, proto, invitation)
 		cancel()
-		if !errors.Is(err, admission.ErrBrokenOff) || n == askTries-1 ||
+		if !brokenOff(err) || n == askTries-1 ||
 			backoff.Sleep(ctx, backoff.Double(time.Second/2, time.Minute, n)) != nil {
 			break
 		}
 	}
 	return answer, err
+}
+
+// brokenOff reports whether a connection was made and another attempt may have an answer.
+func brokenOff(err error) bool {
+	var impostor sec.ErrPeerIDMismatch
+	return errors.Is(err, admission.ErrBrokenOff) ||
+		errors.Is(err, errHandshake) && !errors.As(err, &impostor)
 }

@@ -2,6 +2,8 @@ package overlay
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -84,11 +86,18 @@ type tcpUpgrader struct {
 	limiter Limiter // nil: there is no limit
 }
 
-// Upgrade upgrades a connection that was dialed.
+// errHandshake is the error of a TCP connection that was made, but whose handshakes failed.
+var errHandshake = errors.New("handshake failed")
+
+// Upgrade upgrades a connection that was dialed. Its error matches errHandshake.
 func (u tcpUpgrader) Upgrade(ctx context.Context, t transport.Transport, c manet.Conn,
 	dir network.Direction, p peer.ID, scope network.ConnManagementScope,
 ) (transport.CapableConn, error) {
-	return u.Upgrader.Upgrade(ctx, t, u.prepare(c), dir, p, scope)
+	conn, err := u.Upgrader.Upgrade(ctx, t, u.prepare(c), dir, p, scope)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errHandshake, err)
+	}
+	return conn, nil
 }
 
 // UpgradeGatedMaListener upgrades a listener.
