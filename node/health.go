@@ -35,8 +35,9 @@ type facts struct {
 	bootstrap bool
 	mdns      bool
 	lastError string
-	alone     bool // by Options.Alone
-	members   int  // connected peers
+	clock     *admin.Clock // nil: unknown
+	alone     bool         // by Options.Alone
+	members   int          // connected peers
 	// inbound says that another machine has connected to this peer, or that none could have: it
 	// listens on loopback only.
 	inbound  bool
@@ -66,6 +67,9 @@ func (f facts) health() admin.Health {
 		return h(admin.HealthHeldBack, "%s",
 			"settings in parentheses are in config.toml; the peer continues by itself when it can",
 			strings.Join(f.blocked, "; "))
+	case f.clock != nil && f.clock.Wrong:
+		return h(admin.HealthAlone, "the clock is %s, which refuse what this peer announces",
+			admin.SetClock+"; or, if it is right, the clocks of the others", f.clock)
 	case f.joining():
 		return h(admin.HealthJoining, "no peer has answered yet", "")
 	case f.members == 0 && !f.alone && f.bootstrap:
@@ -127,6 +131,7 @@ func (n *Node) health(s admin.Status) admin.Health {
 		givenUp: s.Failed + s.RobotsDenied, sent: s.Batches.URLsSent,
 		inbound: n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),
 	}
+	f.clock = s.Clock
 	if s.Offline != nil {
 		f.offline = s.Offline.Reason
 	}

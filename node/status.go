@@ -67,6 +67,7 @@ func (n *Node) Status() admin.Status {
 		Archive:    n.archiveStatus(),
 		Replay:     n.replayURL(),
 		Offline:    n.offlineStatus(),
+		Clock:      n.clockStatus(),
 
 		Reachability: n.net.Reachability().String(),
 		Blocked:      n.blocked(time.Now(), pending.Unclaimed > 0),
@@ -128,6 +129,14 @@ func (n *Node) offlineStatus() *admin.Offline {
 		return nil
 	}
 	return &admin.Offline{Since: s.Since.UTC(), Reason: s.Reason}
+}
+
+func (n *Node) clockStatus() *admin.Clock {
+	ahead, others, wrong := n.peers.Clocks()
+	if others == 0 {
+		return nil
+	}
+	return &admin.Clock{AheadS: -ahead.Seconds(), Peers: others, Wrong: wrong}
 }
 
 func (n *Node) votesFrom() *time.Time {

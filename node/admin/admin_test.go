@@ -69,7 +69,7 @@ func TestJSONNames(t *testing.T) {
 			"pages_fetched":0, "bytes_fetched":0, "failed":0, "robots_denied":0, "urls_seen":0,
 			"fetches":0, "dropped":{}, "marked":{},
 			"revisits":{"done":0, "not_modified":0, "changed":0}, "archive":null, "replay":"",
-			"registries":[], "geo_db":"", "offline":null,
+			"registries":[], "geo_db":"", "offline":null, "clock":null,
 			"reachability":"", "blocked":[], "votes_from":null,
 			"batches":{"sent":0, "received":0, "urls_sent":0, "urls_received":0},
 			"estimations":{"requested":0, "served":0, "scouts":0},
@@ -92,6 +92,7 @@ func TestJSONNames(t *testing.T) {
 		{filled(Link{}), `{
 			"url":"", "status":0, "outcome":"", "bytes":0, "fetched_at":"0001-01-01T00:00:00Z",
 			"outlinks":[], "estimation":false, "took_ms":0}`},
+		{Clock{}, `{"ahead_s":0, "peers":0, "wrong":false}`},
 		{Offline{}, `{"since":"0001-01-01T00:00:00Z", "reason":""}`},
 		{GivenUp{}, `{
 			"url":"", "outcome":"", "status":0, "error":"", "at":"0001-01-01T00:00:00Z",

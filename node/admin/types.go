@@ -1,6 +1,9 @@
 package admin
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Status is the state of a peer at one moment. Frontier and OutboxURLs of a peer without
 // work are all 0. Counters cover the lifetime of the home, except UptimeS and ControlBytes,
@@ -47,6 +50,8 @@ type Status struct {
 	GeoDB string `json:"geo_db"`
 	// Offline is the outage of this peer's network; null: the network is up.
 	Offline *Offline `json:"offline"`
+	// Clock compares the clock of this peer with those of others; null: none has shown its.
+	Clock *Clock `json:"clock"`
 	// Reachability says how other peers connect to this one: direct, relayed (through other
 	// members), or none; "": that is not known.
 	Reachability string `json:"reachability"`
@@ -104,6 +109,28 @@ type BootstrapAddr struct {
 	Connected   bool       `json:"connected"`
 	LastError   string     `json:"last_error"`   // of the last attempt; "": none failed
 	NextAttempt *time.Time `json:"next_attempt"` // null while connected
+}
+
+// Clock compares the clock of a peer with those of the peers that introduced themselves last.
+type Clock struct {
+	// AheadS is by how many seconds it is ahead of theirs (the median); negative: behind.
+	AheadS float64 `json:"ahead_s"`
+	Peers  int     `json:"peers"` // with which it was compared
+	// Wrong says that it differs so much that these peers and this one refuse what the other
+	// announces.
+	Wrong bool `json:"wrong"`
+}
+
+// SetClock is what to do about a wrong clock.
+const SetClock = "set the clock: timedatectl set-ntp true"
+
+// String says by how much the clock differs, such as "20m0s behind those of other peers (3)".
+func (c Clock) String() string {
+	ahead, word := time.Duration(c.AheadS*float64(time.Second)).Round(time.Second), "ahead of"
+	if ahead < 0 {
+		ahead, word = -ahead, "behind"
+	}
+	return fmt.Sprintf("%s %s those of other peers (%d)", ahead, word, c.Peers)
 }
 
 // Offline is an outage of the network of a peer.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/url"
 	"os"
@@ -48,11 +49,8 @@ const (
 	// dialTimeout bounds one connection, and lookupTimeout one name.
 	dialTimeout   = 5 * time.Second
 	lookupTimeout = 10 * time.Second
-	// maxSkew is the difference of clocks that is reported; records are refused above 5 minutes.
+	// maxSkew is the difference of clocks that is reported, although peers tolerate more.
 	maxSkew = 30 * time.Second
-	// staleBeacon is the age of the newest beacon of a connected peer above which this peer's clock
-	// is believed to be ahead: beacons are renewed more often.
-	staleBeacon = 5 * time.Minute
 )
 
 // patient is what is examined.
@@ -310,37 +308,19 @@ func (p *patient) network(context.Context) {
 	}
 }
 
-// clock compares this machine's with the newest beacons of connected peers.
+// clock judges the clock of this machine.
 func (p *patient) clock(context.Context) {
-	var ages []time.Duration
-	for _, q := range p.peers {
-		if q.Connected {
-			ages = append(ages, time.Duration(q.LastSeenS*float64(time.Second)))
-		}
+	if p.status == nil || p.status.Clock == nil {
+		return
 	}
-	if f, ok := judgeClock(ages); ok {
-		p.all = append(p.all, f)
+	switch c := *p.status.Clock; {
+	case c.Wrong:
+		p.add("clock", Fail, admin.SetClock, "it is %s, which refuse what this peer announces", c)
+	case math.Abs(c.AheadS) > maxSkew.Seconds():
+		p.add("clock", Warn, admin.SetClock, "it is %s", c)
+	default:
+		p.add("clock", OK, "", "it agrees with those of other peers (%d)", c.Peers)
 	}
-}
-
-// judgeClock judges by the ages of the newest beacons, which other peers have dated: their median,
-// so that a minority of wrong clocks does not matter.
-func judgeClock(ages []time.Duration) (f Finding, ok bool) {
-	if len(ages) == 0 {
-		return f, false
-	}
-	slices.Sort(ages)
-	age := ages[len(ages)/2].Round(time.Second)
-	const do = "set the clock: timedatectl set-ntp true"
-	switch {
-	case age < -maxSkew:
-		return Finding{"clock", Fail, fmt.Sprintf("it is %s behind that of other peers", -age),
-			do}, true
-	case age > staleBeacon:
-		return Finding{"clock", Warn, fmt.Sprintf(
-			"it is ahead of that of other peers, or they are silent: %s", age), do}, true
-	}
-	return Finding{"clock", OK, "it agrees with that of other peers", ""}, true
 }
 
 // neighbours reports the time to the nearest peers.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"peerd/node/admin"
 	"peerd/node/config"
 )
 
@@ -101,18 +101,25 @@ func TestPortsWithoutIPv6(t *testing.T) {
 	}
 }
 
-func TestJudgeClock(t *testing.T) {
+func TestClock(t *testing.T) {
 	for _, tt := range []struct {
-		ages []time.Duration
-		want State
+		clock *admin.Clock
+		want  State
+		text  string
 	}{
-		{nil, ""}, {[]time.Duration{time.Second}, OK},
-		{[]time.Duration{-time.Hour, time.Second, time.Second}, OK},
-		{[]time.Duration{-time.Hour, -time.Minute, time.Second}, Fail},
-		{[]time.Duration{time.Hour, time.Hour, time.Second}, Warn},
+		{nil, "", ""},
+		{&admin.Clock{AheadS: 29, Peers: 1}, OK, "agrees"},
+		{&admin.Clock{AheadS: -31, Peers: 1}, Warn, "31s behind those of other peers (1)"},
+		{&admin.Clock{AheadS: 3600, Peers: 2, Wrong: true}, Fail,
+			"1h0m0s ahead of those of other peers (2)"},
 	} {
-		if f, ok := judgeClock(tt.ages); f.State != tt.want || ok != (tt.want != "") {
-			t.Errorf("judgeClock(%v) = %+v, %v, want %s", tt.ages, f, ok, tt.want)
+		p := &patient{status: &admin.Status{Clock: tt.clock}}
+		p.clock(t.Context())
+		if tt.want == "" && len(p.all) == 0 {
+			continue
+		}
+		if len(p.all) != 1 || p.all[0].State != tt.want || !strings.Contains(p.all[0].Text, tt.text) {
+			t.Errorf("%+v: %+v, want %s, %q", tt.clock, p.all, tt.want, tt.text)
 		}
 	}
 }

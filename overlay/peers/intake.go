@@ -18,6 +18,7 @@ const addrTTL = 10 * time.Minute
 type intake struct {
 	*env
 	states  *peerStates
+	clocks  *clocks
 	relayed wire.Limiter // limits what other peers relay
 }
 
@@ -32,6 +33,9 @@ func (in *intake) addOwnBeacon(p peer.ID, raw []byte) error {
 		var b Beacon
 		if b, err = in.dir.Put(raw); err == nil {
 			in.addAddrs(b)
+		}
+		if err == nil || errors.Is(err, ErrTime) || errors.Is(err, ErrKnown) {
+			in.clocks.see(claim, in.cfg.Clock.Now())
 		}
 	}
 	if err != nil && !errors.Is(err, ErrKnown) && !errors.Is(err, ErrFull) {

@@ -83,7 +83,7 @@ func assemble(cfg *Config, me *self) *Service {
 			Zones: zone.DefaultConfig(), Dates: cfg.Clock, Me: me,
 		})}
 	s := &Service{env: e, self: me, states: &peerStates{all: make(map[peer.ID]*peerState)}}
-	s.intake = &intake{env: e, states: s.states}
+	s.intake = &intake{env: e, states: s.states, clocks: &clocks{log: e.log, most: cfg.Skew}}
 	s.checker = &checker{env: e, self: me, states: s.states, intake: s.intake,
 		checks: make(semaphore, maxChecks), indirect: make(semaphore, maxIndirect)}
 	s.newcomers = newNewcomers(e.dir)

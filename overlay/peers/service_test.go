@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"peerd/coords"
+	"peerd/internal/clock"
 	"peerd/overlay/peers"
 )
 
@@ -81,6 +82,25 @@ func TestLateJoinerAndSaver(t *testing.T) {
 	saved := first.saved.Load()
 	if saved == nil || len(*saved) != 2 || len((*saved)[0].Addrs) == 0 {
 		t.Errorf("saved %v, want both other peers with addresses", saved)
+	}
+}
+
+// A peer whose clock is wrong, and the peer that refuses its beacons, both notice.
+func TestWrongClock(t *testing.T) {
+	const off = 20 * time.Minute
+	a, _ := start(t, 1, testNetwork, options{peers: fast})
+	b, _ := start(t, 2, testNetwork, options{boot: a, peers: func(c *peers.Config) {
+		fast(c)
+		c.Clock = clock.Of(func() time.Time { return time.Now().Add(off) })
+	}})
+	for m, want := range map[*member]time.Duration{a: off, b: -off} {
+		eventually(t, 10*time.Second, "the clocks are compared", func() bool {
+			ahead, n, wrong := m.peers.Clocks()
+			return n == 1 && wrong && (ahead-want).Abs() < time.Minute
+		})
+		if n := m.peers.Directory().Len(); n != 0 {
+			t.Errorf("%d peers known, want 0", n)
+		}
 	}
 }
 
