@@ -233,8 +233,8 @@ func TestJoin(t *testing.T) {
 	eventually(t, "served", func() bool { return echoed(t.Context(), a, founder) == nil })
 }
 
-// A peer whose first connection breaks off during its handshakes is asked again, a peer that has
-// another key than expected is not.
+// If the first connection to a peer breaks off during the handshakes, the peer is asked again. A
+// peer with another key than expected is not.
 func TestJoinAgain(t *testing.T) {
 	founder, _ := startInvited(t, 1, rulesOf(), nil)
 	door := &admission.Door{Host: founder.Strangers, Protocol: founder.Names.Join(),

@@ -86,7 +86,7 @@ type tcpUpgrader struct {
 	limiter Limiter // nil: there is no limit
 }
 
-// errHandshake is the error of a TCP connection that was made, but whose handshakes failed.
+// errHandshake is the error of a TCP connection that was made, if its handshakes failed.
 var errHandshake = errors.New("handshake failed")
 
 // Upgrade upgrades a connection that was dialed. Its error matches errHandshake.

@@ -118,7 +118,8 @@ func TestClock(t *testing.T) {
 		if tt.want == "" && len(p.all) == 0 {
 			continue
 		}
-		if len(p.all) != 1 || p.all[0].State != tt.want || !strings.Contains(p.all[0].Text, tt.text) {
+		if len(p.all) != 1 || p.all[0].State != tt.want ||
+			!strings.Contains(p.all[0].Text, tt.text) {
 			t.Errorf("%+v: %+v, want %s, %q", tt.clock, p.all, tt.want, tt.text)
 		}
 	}

@@ -16,8 +16,8 @@ const (
 	clockFor   = 2 * maxInterval
 )
 
-// clocks compares the clock of this peer with those of the peers that introduce themselves, also
-// of those whose beacons are refused because of their date.
+// clocks compares the clock of this peer with those of the peers that introduce themselves. Beacons
+// that are refused because of their date count, too.
 type clocks struct {
 	log  *slog.Logger
 	most time.Duration // above which beacons are refused

@@ -12,7 +12,7 @@ import (
 )
 
 func TestClocks(t *testing.T) {
-	const most, every = 5 * time.Minute, time.Minute
+	const most, every, oldest, off = 5 * time.Minute, time.Minute, 75 * time.Second, 20 * time.Minute
 	for name, tt := range map[string]struct {
 		ahead []time.Duration // of beacons that have just arrived, of different peers
 		want  time.Duration
@@ -20,9 +20,9 @@ func TestClocks(t *testing.T) {
 	}{
 		"no peer":             {},
 		"equal":               {[]time.Duration{0}, 0, false},
-		"an old beacon":       {[]time.Duration{-75 * time.Second}, 0, false},
-		"behind others":       {[]time.Duration{20 * time.Minute}, 20 * time.Minute, true},
-		"ahead of others":     {[]time.Duration{-21*time.Minute - 15*time.Second}, -20 * time.Minute, true},
+		"an old beacon":       {[]time.Duration{-oldest}, 0, false},
+		"behind others":       {[]time.Duration{off}, off, true},
+		"ahead of others":     {[]time.Duration{-off - oldest}, -off, true},
 		"within what is fine": {[]time.Duration{time.Minute}, time.Minute, false},
 		"one of two":          {[]time.Duration{time.Hour, 0}, 0, false},
 		"one of three":        {[]time.Duration{time.Hour, 0, 0}, 0, false},
@@ -67,7 +67,8 @@ func TestClocksChange(t *testing.T) {
 		if _, n := c.median(); n != 1 {
 			t.Errorf("%d clocks, want 1", n)
 		}
-		if got := lines.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "differ") ||
+		got := lines.String()
+		if strings.Count(got, "\n") != 2 || !strings.Contains(got, "differ") ||
 			!strings.Contains(got, "agree") {
 			t.Errorf("log %q, want that they differ, then that they agree", got)
 		}

@@ -85,7 +85,7 @@ func TestLateJoinerAndSaver(t *testing.T) {
 	}
 }
 
-// A peer whose clock is wrong, and the peer that refuses its beacons, both notice.
+// A peer with a wrong clock, and the peer that refuses its beacons, both notice.
 func TestWrongClock(t *testing.T) {
 	const off = 20 * time.Minute
 	a, _ := start(t, 1, testNetwork, options{peers: fast})
