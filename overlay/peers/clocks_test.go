@@ -12,7 +12,8 @@ import (
 )
 
 func TestClocks(t *testing.T) {
-	const most, every, oldest, off = 5 * time.Minute, time.Minute, 75 * time.Second, 20 * time.Minute
+	const most, off = 5 * time.Minute, 20 * time.Minute
+	const every, oldest = time.Minute, 75 * time.Second
 	for name, tt := range map[string]struct {
 		ahead []time.Duration // of beacons that have just arrived, of different peers
 		want  time.Duration
