@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/peerstore"
+	ma "github.com/multiformats/go-multiaddr"
 
 	"peerd/overlay"
 	"peerd/overlay/wire"
@@ -176,6 +179,32 @@ func TestAccount(t *testing.T) {
 	}
 	if told := s.account(gone); len(told.nears) != 2 {
 		t.Errorf("%v are the networks of a peer with two public addresses", told.nears)
+	}
+}
+
+// The addresses of a new beacon take the place of those of the one before; where a peer is
+// connected is remembered.
+func TestAddressesOfTheLastBeacon(t *testing.T) {
+	s, _ := newService(t)
+	key, id := identity(t, 7)
+	known := s.cfg.Host.Peerstore()
+	connected := ma.StringCast("/ip4/10.0.0.1/tcp/1")
+	known.AddAddrs(id, []ma.Multiaddr{connected}, peerstore.ConnectedAddrTTL)
+	for seq := range 3 {
+		b := testBeacon(id, uint64(1+seq), time.Now())
+		b.At = s.Coordinate()
+		b.Addrs = []string{fmt.Sprintf("/ip4/11.0.0.%d/tcp/1", seq), "/ip4/11.0.1.1/tcp/1"}
+		if err := s.addOwnBeacon(id, mustSeal(t, key, b)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range known.Addrs(id) {
+			got = append(got, a.String())
+		}
+		slices.Sort(got)
+		if want := append([]string{connected.String()}, b.Addrs...); !slices.Equal(got, want) {
+			t.Errorf("after beacon %d the addresses are %v, want %v", seq, got, want)
+		}
 	}
 }
 

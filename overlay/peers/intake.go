@@ -11,8 +11,9 @@ import (
 	"peerd/overlay/wire"
 )
 
-// addrTTL is how long the peerstore keeps the addresses in a beacon. Each new beacon renews it.
-const addrTTL = 10 * time.Minute
+// addrTTL is how long the peerstore keeps the addresses in a beacon. Each new beacon renews it. By
+// it the addresses of beacons are told from others, so nothing else may have the same.
+const addrTTL = 10*time.Minute + time.Second
 
 // intake adds beacons to the directory, with the limits on who brings them.
 type intake struct {
@@ -78,9 +79,12 @@ func (in *intake) account(from peer.ID) hearsay {
 // covers the first exchange with a peer that knows a large network.
 var relayRate = wire.Rate{PerSecond: 16, Burst: 256, TotalFactor: 16}
 
-// addAddrs adds the addresses of a new beacon to the peerstore.
+// addAddrs puts the addresses of a new beacon into the peerstore, in the place of those of older
+// ones: a peer could otherwise have any number of them dialed.
 func (in *intake) addAddrs(b Beacon) {
-	in.cfg.Host.Peerstore().AddAddrs(b.Peer, b.Info().Addrs, addrTTL)
+	known := in.cfg.Host.Peerstore()
+	known.UpdateAddrs(b.Peer, addrTTL, 0)
+	known.AddAddrs(b.Peer, b.Info().Addrs, addrTTL)
 	if !wire.Connected(in.cfg.Host, b.Peer) {
 		in.wake()
 	}
