@@ -130,13 +130,14 @@ func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, er
 		return Beacon{}, fmt.Errorf("%w: sequence number %d of %s, want more than %d",
 			ErrKnown, b.Seq, b.Peer, old.beacon.Seq)
 	}
-	if old == nil {
-		if err := d.checkRoom(b, told, now); err != nil {
-			return Beacon{}, err
-		}
-		d.evict(at, now)
-	} else {
+	if old != nil {
 		told = old.told.and(told)
+	}
+	if err := d.checkRoom(b, told, now); err != nil {
+		return Beacon{}, err
+	}
+	if old == nil {
+		d.evict(at, now)
 	}
 	l := d.hear(b.Peer, now.Add(-age), now) // made before a failure, it does not refute it
 	l.interval = b.Interval

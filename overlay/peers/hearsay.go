@@ -95,15 +95,19 @@ func (d *Directory) vouch(raw []byte, told hearsay) {
 	}
 }
 
-// checkRoom returns ErrFull if b, of a peer that is not in the directory, may not be added. The
-// caller holds mu.
+// checkRoom returns ErrFull if b may not be added. In the place of an older beacon of its peer only
+// its addresses count, if the peer is still known by hearsay only: they may be others. The caller
+// holds mu.
 func (d *Directory) checkRoom(b Beacon, told hearsay, now time.Time) error {
-	l := d.lives[b.Peer]
-	isHearsay := told.by != "" && (l == nil || !l.direct)
+	l, isNew := d.lives[b.Peer], d.entries[b.Peer] == nil
+	isHearsay := told.by != "" && !told.vouched && (l == nil || !l.direct)
+	if !isNew && !isHearsay {
+		return nil
+	}
 	nears, wides := networks(b)
 	var all, byTeller, near, wide, nearTold, wideTold int
-	for _, e := range d.entries {
-		if !d.present(e, now) {
+	for p, e := range d.entries {
+		if p == b.Peer || !d.present(e, now) {
 			continue
 		}
 		n, w := networks(e.beacon)
@@ -119,10 +123,10 @@ func (d *Directory) checkRoom(b Beacon, told hearsay, now time.Time) error {
 	}
 	part := func(n int) int { return max(d.cfg.Max/n, leastPart) }
 	switch {
-	case near >= part(nearPart) || wide >= part(widePart):
+	case isNew && (near >= part(nearPart) || wide >= part(widePart)):
 		return fmt.Errorf("%w: %d peers have addresses in %v, and %d in %v", ErrFull, near,
 			nears, wide, wides)
-	case isHearsay && (all >= part(hearsayPart) || byTeller >= part(tellerPart)):
+	case isNew && isHearsay && (all >= part(hearsayPart) || byTeller >= part(tellerPart)):
 		return fmt.Errorf("%w: %d peers are known by hearsay, %d of them from %s or its network",
 			ErrFull, all, byTeller, told.by)
 	case isHearsay && (nearTold >= nearHearsay || wideTold >= wideHearsay):

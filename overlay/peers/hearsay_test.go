@@ -88,6 +88,38 @@ func TestHearsayIsBounded(t *testing.T) {
 	}
 }
 
+// Later beacons of peers known by hearsay cannot all have addresses in one network either, whoever
+// relays them; the addresses of a peer that was heard are its own matter.
+func TestAddressesOfHearsayAreBounded(t *testing.T) {
+	_, self := identity(t, 1)
+	_, by := identity(t, 2)
+	d := testDirectory(self, 192)
+	const n = 20
+	for i := range n {
+		addr := fmt.Sprintf("/ip4/11.%d.0.1/tcp/1", i)
+		if err := tell(t, d, int64(10+i), hearsayAt(by), addr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, heard := identity(t, 10)
+	d.Touch(heard)
+	d.now = d.now.Add(time.Second)
+	moved := 0
+	for i := range n {
+		addr := fmt.Sprintf("/ip4/12.0.0.%d/tcp/1", i)
+		switch err := tell(t, d, int64(10+i), hearsayAt(by), addr); {
+		case err == nil:
+			moved++
+		case !errors.Is(err, ErrFull):
+			t.Fatal(err)
+		}
+	}
+	if moved != 1+nearHearsay {
+		t.Errorf("%d of %d peers have moved to a /24, want the one that was heard and %d", moved, n,
+			nearHearsay)
+	}
+}
+
 // A peer is more than hearsay when it was heard itself, or when a second measured peer has told
 // of it from another network. Networks that are not public do not count.
 func TestHearsayIsConfirmed(t *testing.T) {
