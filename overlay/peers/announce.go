@@ -60,13 +60,20 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 	if now.Sub(s.beaconAt) < max(s.cfg.Gap, minGap(every, s.cfg.Interval)) {
 		return
 	}
-	changed := s.self.changed(wait) || s.mustRefute(now)
-	early := changed && now.Before(s.nextBeacon)
+	early := now.Before(s.nextBeacon)
+	limited := early && every > s.cfg.Interval
 	s.early.SetLimitAt(now, rate.Every(2*every))
-	if !changed && now.Before(s.nextBeacon) || early && every > s.cfg.Interval &&
-		!s.early.AllowN(now, 1) {
-		return
+	if limited && s.early.TokensAt(now) < 1 {
+		return // before the change counts as announced
 	}
+	changed := s.self.changed(wait) || s.mustRefute(now)
+	switch {
+	case early && !changed:
+		return
+	case limited:
+		s.early.AllowN(now, 1)
+	}
+	s.self.suspected.Store(false)
 	s.beaconAt, s.nextBeacon = now, now.Add(backoff.Jitter(every))
 	if err := s.self.makeBeacon(s.cfg.Clock.Now(), wait, capacity, every); err != nil {
 		s.log.Error("failed to sign beacon", "err", err)
@@ -142,5 +149,5 @@ func (s *publisher) pushAll(ctx context.Context, to []peer.ID) {
 // mustRefute reports whether this peer must make a beacon to refute a suspicion. It does so at
 // most once per suspicion and third of an interval.
 func (s *publisher) mustRefute(now time.Time) bool {
-	return now.Sub(s.beaconAt) >= s.cfg.Interval/3 && s.self.suspected.Swap(false)
+	return now.Sub(s.beaconAt) >= s.cfg.Interval/3 && s.self.suspected.Load()
 }

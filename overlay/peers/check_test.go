@@ -46,8 +46,12 @@ func TestSuspicionsAreLimited(t *testing.T) {
 		t.Error("mustRefute after a second = true, want false")
 	}
 	later := now.Add(s.cfg.Interval)
-	if !s.publisher.mustRefute(later) || s.publisher.mustRefute(later) {
-		t.Error("mustRefute after an interval: want true once")
+	if !s.publisher.mustRefute(later) {
+		t.Error("mustRefute after an interval = false, want true")
+	}
+	s.publisher.announce(t.Context(), later)
+	if s.publisher.mustRefute(later.Add(s.cfg.Interval)) {
+		t.Error("mustRefute after the beacon = true, want false")
 	}
 }
 
