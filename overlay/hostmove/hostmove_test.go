@@ -3,6 +3,7 @@ package hostmove
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -509,6 +510,44 @@ func TestHomeHasRival(t *testing.T) {
 		}
 		if err := m.giveUp(mover, &move{From: oldNet, To: newNet}); err != nil {
 			t.Error("not to be repeated:", err)
+		}
+	})
+}
+
+// Homes that were settled are forgotten after a time in which they may have to be read again, and
+// make room for others.
+func TestSettledIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		remembered := func(pause time.Duration) int {
+			time.Sleep(pause)
+			m.reading = false
+			m.due(time.Now())
+			return len(m.settled)
+		}
+		m.Settled("first")
+		time.Sleep(time.Minute)
+		for i := range maxSettled {
+			m.Settled(fmt.Sprint(i))
+		}
+		if n := remembered(0); n != maxSettled {
+			t.Errorf("%d are remembered, want %d", n, maxSettled)
+		}
+		if n := remembered(SettledFor - time.Second); n != maxSettled-1 {
+			t.Errorf("%d are remembered after an hour, want one less", n)
+		}
+		m.Settled("last")
+		if n := remembered(time.Minute); n != 1 {
+			t.Errorf("%d are remembered after another minute, want the last one", n)
+		}
+		m.Reread(time.Now().Add(-SettledFor), time.Now())
+		for range 4 {
+			if n := remembered(SettledFor); n != 1 {
+				t.Error("forgotten before it was read again")
+			}
+		}
+		if n := remembered(SettledFor); n != 0 {
+			t.Errorf("%d are remembered when it was read again, want none", n)
 		}
 	})
 }

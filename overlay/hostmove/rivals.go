@@ -32,20 +32,11 @@ func (w *Monitor) Settled(host string) {
 	if _, err := netip.ParseAddr(host); err == nil {
 		return
 	}
-	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.settled) >= maxSettled {
-		for name, s := range w.settled {
-			if now.Sub(s.since) > SettledFor {
-				delete(w.settled, name)
-			}
-		}
-		if len(w.settled) >= maxSettled {
-			return
-		}
+	if len(w.settled) < maxSettled {
+		w.settled[host] = &settled{since: time.Now()}
 	}
-	w.settled[host] = &settled{since: now}
 }
 
 // Sighted notes that our resolver returned an address in the home of a host.
@@ -81,8 +72,8 @@ func (w *Monitor) toRead(now time.Time) []func(context.Context) {
 	}}
 }
 
-// readable returns hosts with homes that are to be read now, unless reads are in
-// progress.
+// readable returns hosts with homes that are to be read now, unless reads are in progress. It
+// forgets those that were settled long ago.
 func (w *Monitor) readable(now time.Time) (hosts []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,10 +81,10 @@ func (w *Monitor) readable(now time.Time) (hosts []string) {
 		return nil
 	}
 	for host, s := range w.settled {
-		if len(hosts) >= record.ReadsPerTick {
-			break
-		}
-		if s.rereads.Due(now) {
+		switch {
+		case !s.rereads.Planned() && now.Sub(s.since) > SettledFor:
+			delete(w.settled, host)
+		case len(hosts) < record.ReadsPerTick && s.rereads.Due(now):
 			s.rereads.Begin()
 			hosts = append(hosts, host)
 		}
