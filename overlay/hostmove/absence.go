@@ -20,6 +20,7 @@ const (
 type absence struct {
 	home  netip.Prefix
 	since time.Time
+	told  time.Time // when its name resolved last
 	next  time.Time // when it is looked up again
 	looks int
 	cause cause
@@ -29,7 +30,7 @@ type absence struct {
 }
 
 func newAbsence(p netip.Prefix, now time.Time) *absence {
-	return &absence{home: p, since: now, found: map[netip.Prefix]netip.Addr{},
+	return &absence{home: p, since: now, told: now, found: map[netip.Prefix]netip.Addr{},
 		times: map[netip.Prefix]int{}}
 }
 

@@ -154,6 +154,33 @@ func TestAbsenceEnds(t *testing.T) {
 	})
 }
 
+// A host is forgotten that seems to have left, and the name of which then stops resolving.
+func TestAbsenceOfUnknownNameEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(5)
+		m.say(mover, newAddr)
+		m.look(t.Context(), mover, true)
+		for range 2 { // it counts when the name resolved last
+			m.say(mover)
+			wait(longestSpan)
+			m.look(t.Context(), mover, true)
+			if m.absenceOf(mover) == nil {
+				t.Error("forgotten after a day")
+			}
+			m.say(mover, newAddr)
+			m.moves = map[string]*move{}
+			m.look(t.Context(), mover, true)
+		}
+		m.say(mover)
+		wait(longestSpan + time.Second)
+		m.look(t.Context(), mover, true)
+		if m.absenceOf(mover) != nil {
+			t.Error("remembered after more than a day")
+		}
+	})
+}
+
 // How long a host must have been away.
 func TestSpan(t *testing.T) {
 	w := &Monitor{cfg: Config{Pace: Pace{}.withDefaults()}}

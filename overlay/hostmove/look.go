@@ -185,12 +185,18 @@ func (w *Monitor) lookup(ctx context.Context, host string) ([]netip.Addr, error)
 	return ok, nil
 }
 
-// postpone has an absent host looked up again later.
+// postpone has an absent host looked up again later. One with a name that has not resolved for
+// long is forgotten: many of those never resolve again.
 func (w *Monitor) postpone(host string) {
+	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.absent[host]; a != nil {
-		a.next = time.Now().Add(w.cfg.Pace.pause(a.cause))
+	switch a := w.absent[host]; {
+	case a == nil:
+	case now.Sub(a.told) > longestSpan:
+		delete(w.absent, host)
+	default:
+		a.next = now.Add(w.cfg.Pace.pause(a.cause))
 	}
 }
 
@@ -234,7 +240,7 @@ func (w *Monitor) away(host string, p netip.Prefix, found []netip.Addr, why caus
 		a = newAbsence(p, now)
 		w.absent[host] = a
 	}
-	a.looks++
+	a.looks, a.told = a.looks+1, now
 	a.because(why)
 	_, sighted := w.sighted.Get(host)
 	span := w.span(epoch, a.cause, sighted)
