@@ -125,8 +125,8 @@ func (s *State) check() error {
 		}
 	}
 	for _, o := range outcomes {
-		if len(o) > maxName {
-			return fmt.Errorf("%w: an outcome of %d bytes", ErrAnswer, len(o))
+		if len(o) > maxName || o != store.CutErrorText(o) {
+			return fmt.Errorf("%w: outcome %.*q", ErrAnswer, maxName, o)
 		}
 	}
 	if s.Place >= places {

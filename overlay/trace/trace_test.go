@@ -93,6 +93,7 @@ func TestCheck(t *testing.T) {
 		"bytes":    func(s *State) { s.Fetch.Bytes = -1 },
 		"took":     func(s *State) { s.Fetch.TookMs = math.NaN() },
 		"outcome":  func(s *State) { s.Fetch.Outcome = strings.Repeat("x", 33) },
+		"control":  func(s *State) { s.GivenUp.Outcome = "a\x1b[2J" },
 		"given up": func(s *State) { s.GivenUp.At = -1 },
 		"tries":    func(s *State) { s.GivenUp.Tries = -1 },
 	} {
