@@ -5,7 +5,7 @@
 // A frame is a length and a body:
 //
 //	+---------------------+----------------------------------+
-//	| length, uvarint     | body, exactly length bytes       |
+//	| length, uvarint     | body, exactly length bytes, > 0  |
 //	| (1 to 5 bytes)      | CBOR (RFC 8949), or a zstd frame |
 //	|                     | (RFC 8878) of CBOR               |
 //	+---------------------+----------------------------------+

@@ -11,6 +11,9 @@ import (
 // than the reader or the format allows. The stream is of no use afterwards.
 var ErrTooLarge = errors.New("wire: message too large")
 
+// errEmpty is returned for a frame without a body, in which no value can be encoded.
+var errEmpty = errors.New("wire: empty frame")
+
 // MaxFrame is the largest body that is written or read, whatever the
 // caller allows. Bytes.
 const MaxFrame = 64 << 20
@@ -84,11 +87,14 @@ func readBody(r io.Reader, n int) ([]byte, error) {
 	return body, nil
 }
 
-// readLength returns the length of the next frame, which may have max bytes.
+// readLength returns the length of the next frame, which has 1 to max bytes.
 func readLength(r io.Reader, max int) (int, error) {
 	n, err := readUvarint(r)
 	if err != nil {
 		return 0, err
+	}
+	if n == 0 {
+		return 0, errEmpty
 	}
 	if n > uint64(min(max, MaxFrame)) {
 		return 0, fmt.Errorf("%w: a frame of %d bytes, at most %d", ErrTooLarge, n, max)

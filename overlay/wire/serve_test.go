@@ -78,6 +78,28 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// A frame without a message is none: the handler is not called.
+func TestServeEmptyFrame(t *testing.T) {
+	a, b := pair(t)
+	limits := Limits{MaxMsg: 1 << 10, Timeout: time.Hour}
+	s := Serve(a, proto, limits, nil, func(context.Context, *Conn) error {
+		t.Error("called for an empty frame")
+		return nil
+	})
+	defer s.Close()
+	c, err := Dial(t.Context(), b, a.ID(), limits, proto)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Reset()
+	if _, err := c.stream.Write([]byte{0}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Recv(new(string)); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("after an empty frame: %v, want a reset", err)
+	}
+}
+
 // Close ends a handler that waits for a silent peer, and waits for the handler.
 func TestServeClose(t *testing.T) {
 	a, b := pair(t)
