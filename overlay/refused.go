@@ -178,7 +178,7 @@ func otherNetworkError(name string) error {
 }
 
 // otherNetwork returns the network of p, if it has identified itself as a member of
-// another one than this; otherwise "".
+// another one than this; otherwise "". What cannot name a network is not repeated in logs.
 func (n *Net) otherNetwork(p peer.ID) string {
 	protocols, err := n.Host.Peerstore().GetProtocols(p)
 	if err != nil || n.member(p) {
@@ -189,7 +189,8 @@ func (n *Net) otherNetwork(p peer.ID) string {
 		if !ok {
 			continue
 		}
-		if name, ok = strings.CutSuffix(name, dhtSuffix); ok && name != n.Names.Network() {
+		name, ok = strings.CutSuffix(name, dhtSuffix)
+		if _, err := NewNames(name); ok && err == nil && name != n.Names.Network() {
 			return name
 		}
 	}
