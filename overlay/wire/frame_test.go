@@ -158,6 +158,33 @@ func TestReadBomb(t *testing.T) {
 	}
 }
 
+// A frame of a few bytes cannot have its reader allocate many. What is written can be read, however
+// large it is.
+func TestReadWindow(t *testing.T) {
+	// magic number, no option, window of 2^(10+exponent) bytes, one block of one byte
+	frame := func(exponent byte) []byte {
+		return []byte{0x28, 0xb5, 0x2f, 0xfd, 0, exponent << 3, 1 | 1<<3, 0, 0, 0xf6}
+	}
+	for exponent := range byte(15) {
+		body, err := unpack(frame(exponent), 100, unmetered{})
+		if large := exponent > 10; (err != nil) != large || !large && len(body) != 1 {
+			t.Errorf("a window of 2^%d bytes: %v, %v", 10+exponent, body, err)
+		}
+	}
+	for _, n := range []int{1 << 10, window - 100, window, window + 1, 4*window + 1} {
+		sent := message{Raw: make([]byte, n)}
+		for i := range sent.Raw {
+			sent.Raw[i] = byte(i * i >> 7)
+		}
+		var stream bytes.Buffer
+		var got message
+		err := errors.Join(WriteMsgZ(&stream, sent), readMsgZ(&stream, MaxFrame, &got))
+		if err != nil || !bytes.Equal(got.Raw, sent.Raw) {
+			t.Errorf("a message of %d bytes: %v", n, err)
+		}
+	}
+}
+
 func TestReadHostileLengths(t *testing.T) {
 	for _, b := range [][]byte{
 		{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},

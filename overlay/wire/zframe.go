@@ -9,15 +9,15 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow bounds the memory that a compressed frame may ask its reader to
-// keep for back references (RFC 8878 section 3.1.1.1.2). Bytes.
-const maxWindow = 8 << 20
+// window is how far back references in a compressed frame go (RFC 8878 section 3.1.1.1.2). The
+// reader of the smallest frame has to allocate as much, and does not count it. Bytes.
+const window = 1 << 20
 
 // encoder is shared: EncodeAll is safe for concurrent use.
 var encoder = must(zstd.NewWriter(nil,
 	zstd.WithEncoderLevel(zstd.SpeedDefault),
 	zstd.WithEncoderConcurrency(1),
-	zstd.WithWindowSize(1<<20),
+	zstd.WithWindowSize(window),
 	zstd.WithZeroFrames(true),
 	zstd.WithEncoderCRC(true),
 ))
@@ -27,7 +27,7 @@ var decoders = sync.Pool{New: func() any {
 	return must(zstd.NewReader(nil,
 		zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(maxWindow),
+		zstd.WithDecoderMaxWindow(window),
 	))
 }}
 
