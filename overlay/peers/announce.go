@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"peerd/coords"
@@ -33,7 +34,7 @@ type publisher struct {
 	self      *self
 	states    *peerStates
 	exchanger *exchanger
-	pushes    semaphore
+	pushes    *semaphore.Weighted
 
 	loadAt     time.Time     // when Config.Worker was asked
 	beaconAt   time.Time     // when the last beacon was made
@@ -129,11 +130,11 @@ func (s *publisher) distance(at coords.Coordinate, p peer.ID) float64 {
 // last push gets it by an exchange.
 func (s *publisher) pushAll(ctx context.Context, to []peer.ID) {
 	for _, p := range to {
-		if ctx.Err() != nil || !s.pushes.tryAcquire() {
+		if ctx.Err() != nil || !s.pushes.TryAcquire(1) {
 			return
 		}
 		if !s.states.beginPush(p) {
-			<-s.pushes
+			s.pushes.Release(1)
 			continue
 		}
 		s.start(s.pushes, func() {

@@ -1,11 +1,13 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"hash/fnv"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
 
 	"peerd/internal/backoff"
 	"peerd/internal/clock"
@@ -62,9 +64,9 @@ type checker struct {
 	states *peerStates
 	intake *intake
 
-	checks          semaphore
-	indirect        semaphore    // probes requested by other peers
-	indirectLimiter wire.Limiter // limits them per peer
+	checks          *semaphore.Weighted
+	indirect        *semaphore.Weighted // probes requested by other peers
+	indirectLimiter wire.Limiter        // limits them per peer
 }
 
 // requestCheck is Service.ReportUnreachable. An event, such as the end of a connection, does not
@@ -139,7 +141,7 @@ func (k *checker) dueChecks(now time.Time) (picked []peer.ID) {
 		if st.checkAt.IsZero() || st.checking || now.Before(st.checkAt) {
 			continue
 		}
-		if !k.checks.tryAcquire() {
+		if !k.checks.TryAcquire(1) {
 			break
 		}
 		st.checking, st.checkAt = true, time.Time{}
@@ -243,11 +245,6 @@ func (k *checker) helpers(p peer.ID) (helpers []peer.ID, others int) {
 		x = (x ^ x>>33) * 0xff51afd7ed558ccd
 		return x ^ x>>33
 	}
-	order.SortFunc(helpers, func(a, b peer.ID) int {
-		if rank(a) < rank(b) {
-			return -1
-		}
-		return 1
-	})
+	order.SortFunc(helpers, func(a, b peer.ID) int { return cmp.Compare(rank(a), rank(b)) })
 	return helpers, others
 }

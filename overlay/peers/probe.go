@@ -208,10 +208,10 @@ func (k *checker) probeForPeer(ctx context.Context, from, p peer.ID) error {
 	if _, ok := k.dir.Get(p); !ok || k.dir.Hearsay(p) {
 		return fmt.Errorf("%w: %s is not present", ErrTime, p)
 	}
-	if !k.indirectLimiter.Allow(indirectRate, from, time.Now()) || !k.indirect.tryAcquire() {
+	if !k.indirectLimiter.Allow(indirectRate, from, time.Now()) || !k.indirect.TryAcquire(1) {
 		return errTooManyProbes
 	}
-	defer func() { <-k.indirect }()
+	defer k.indirect.Release(1)
 	err := k.probe(ctx, p)
 	if err != nil {
 		k.requestCheck(p, false)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"peerd/coords"
@@ -148,8 +149,8 @@ type scheduler struct {
 	checker   *checker
 	exchanger *exchanger
 
-	exchanges   semaphore
-	dials       semaphore
+	exchanges   *semaphore.Weighted
+	dials       *semaphore.Weighted
 	nextMeasure time.Time     // when the next measurement is due
 	fast        *rate.Limiter // of measurements that use FastInterval
 	nearTurn    bool          // whether the last measurement was of a near partner
@@ -304,7 +305,7 @@ func (s *scheduler) dueExchanges(c contacts, now time.Time) []peer.ID {
 		}
 	}
 	for i, p := range picked {
-		if !s.exchanges.tryAcquire() {
+		if !s.exchanges.TryAcquire(1) {
 			return picked[:i]
 		}
 		st := s.states.of(p)
@@ -396,7 +397,7 @@ func (s *scheduler) dueDials(
 		if st.dialing || now.Before(st.dialAt) {
 			continue
 		}
-		if len(out) == free || !s.dials.tryAcquire() {
+		if len(out) == free || !s.dials.TryAcquire(1) {
 			break
 		}
 		st.dialing = true

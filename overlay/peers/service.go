@@ -12,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"peerd/coords"
@@ -85,15 +86,15 @@ func assemble(cfg *Config, me *self) *Service {
 	s := &Service{env: e, self: me, states: &peerStates{all: make(map[peer.ID]*peerState)}}
 	s.intake = &intake{env: e, states: s.states, clocks: &clocks{log: e.log, most: cfg.Skew}}
 	s.checker = &checker{env: e, self: me, states: s.states, intake: s.intake,
-		checks: make(semaphore, maxChecks), indirect: make(semaphore, maxIndirect)}
+		checks: semaphore.NewWeighted(maxChecks), indirect: semaphore.NewWeighted(maxIndirect)}
 	s.newcomers = newNewcomers(e.dir)
 	s.exchanger = &exchanger{env: e, self: me, states: s.states, intake: s.intake,
 		checker: s.checker, joining: s.newcomers, monitored: MonitorHost(cfg.Host, s)}
 	s.publisher = &publisher{env: e, self: me, states: s.states, exchanger: s.exchanger,
-		pushes: make(semaphore, maxPush), early: rate.NewLimiter(0, earlyBurst)}
+		pushes: semaphore.NewWeighted(maxPush), early: rate.NewLimiter(0, earlyBurst)}
 	s.scheduler = &scheduler{env: e, self: me, states: s.states, checker: s.checker,
-		exchanger: s.exchanger, exchanges: make(semaphore, maxExchanges),
-		dials: make(semaphore, maxDials), salt: rand.Uint64(),
+		exchanger: s.exchanger, exchanges: semaphore.NewWeighted(maxExchanges),
+		dials: semaphore.NewWeighted(maxDials), salt: rand.Uint64(),
 		fast: rate.NewLimiter(rate.Every(fastRefill), maxFastMeasurements)}
 	return s
 }
@@ -204,19 +205,6 @@ func (s *Service) save() {
 	s.saved = all
 }
 
-// semaphore limits how many tasks of a kind run concurrently.
-type semaphore chan struct{}
-
-// tryAcquire takes a slot if one is free.
-func (s semaphore) tryAcquire() bool {
-	select {
-	case s <- struct{}{}:
-		return true
-	default:
-		return false
-	}
-}
-
 // env is what all parts of a Service share.
 type env struct {
 	cfg    *Config
@@ -251,10 +239,10 @@ func (e *env) connect(ctx context.Context, info peer.AddrInfo) error {
 	return e.cfg.Host.Connect(ctx, info)
 }
 
-// start runs f in a goroutine and then releases a slot of from, which the caller has acquired.
-func (e *env) start(from semaphore, f func()) {
+// start runs f in a goroutine and then releases a place of from, which the caller has acquired.
+func (e *env) start(from *semaphore.Weighted, f func()) {
 	e.work.Go(func() {
-		defer func() { <-from }()
+		defer from.Release(1)
 		f()
 	})
 }
