@@ -8,6 +8,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/internal/lru"
 	"peerd/internal/order"
 )
 
@@ -60,12 +61,14 @@ type newcomers struct {
 	mu       sync.Mutex
 	accounts map[peer.ID]map[peer.ID]bool // by who told of whom, and whether that is a stranger
 
-	elsewhere *elsewhere // has its own mutex
+	// elsewhere is what peers told that were away: who joined there.
+	elsewhere *lru.Cache[peer.ID, []peer.ID]
 }
 
 func newNewcomers(d *Directory) *newcomers {
 	return &newcomers{directory: d, born: d.cfg.Local.Now(),
-		accounts: map[peer.ID]map[peer.ID]bool{}, elsewhere: newElsewhere()}
+		accounts:  map[peer.ID]map[peer.ID]bool{},
+		elsewhere: lru.New[peer.ID, []peer.ID](maxTellers)}
 }
 
 // joins reports whether this peer has just started.

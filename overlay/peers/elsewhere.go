@@ -3,13 +3,11 @@ package peers
 import (
 	"cmp"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/internal/clock"
-	"peerd/internal/lru"
 	"peerd/internal/order"
 )
 
@@ -22,16 +20,6 @@ const (
 	// minTellers is how many peers that were away must name one that joined there.
 	minTellers = 2
 )
-
-// elsewhere is what peers told that were away: who joined there. It is safe for concurrent use.
-type elsewhere struct {
-	mu sync.Mutex
-	by *lru.Simple[peer.ID, []peer.ID] // by who told
-}
-
-func newElsewhere() *elsewhere {
-	return &elsewhere{by: lru.NewSimple[peer.ID, []peer.ID](maxTellers, nil)}
-}
 
 // checkJoined is checkNames for peers that joined.
 func checkJoined(all []peer.ID) error {
@@ -71,12 +59,9 @@ func (n *newcomers) toldJoined(by peer.ID, all []peer.ID) {
 	d.mu.RLock()
 	_, back := n.back(by, now)
 	d.mu.RUnlock()
-	if !back {
-		return
+	if back {
+		n.elsewhere.Add(by, all)
 	}
-	n.elsewhere.mu.Lock()
-	defer n.elsewhere.mu.Unlock()
-	n.elsewhere.by.Add(by, all)
 }
 
 // back returns the life of a peer that was away, also if that began before this peer joined, and is
@@ -104,16 +89,14 @@ func (n *newcomers) tellers(p peer.ID, now time.Time) (named []peer.ID) {
 	} else if l != nil { // others tell of what they heard within its lifetime
 		first = l.first.Add(d.lifetime(l))
 	}
-	n.elsewhere.mu.Lock()
-	defer n.elsewhere.mu.Unlock()
 	all := 0
-	for _, by := range n.elsewhere.by.Keys() {
+	for _, by := range n.elsewhere.Keys() {
 		l, back := n.back(by, now)
 		if !back {
 			continue
 		}
 		all++
-		joined, _ := n.elsewhere.by.Peek(by)
+		joined, _ := n.elsewhere.Peek(by)
 		if !first.Before(l.came) && slices.Contains(joined, p) {
 			named = append(named, by)
 		}
