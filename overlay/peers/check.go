@@ -179,9 +179,9 @@ func (k *checker) check(ctx context.Context, p peer.ID) {
 			st.answers = 0
 		}
 		st.vouched, st.pausedUntil, st.blockedUntil = 0, now,
-			now.Add(min(answeredPauseMin<<min(st.answers, 10), answeredPauseMax))
+			now.Add(backoff.Double(answeredPauseMin, answeredPauseMax, st.answers))
 	case checkVouched:
-		pause := min(vouchedPauseMin<<min(st.vouched, 10), vouchedPauseMax)
+		pause := backoff.Double(vouchedPauseMin, vouchedPauseMax, st.vouched)
 		st.pausedUntil = now.Add(backoff.Jitter(pause))
 		st.blockedUntil = now.Add(answeredPauseMin)
 		st.vouched++

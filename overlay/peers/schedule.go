@@ -27,10 +27,10 @@ const (
 	// fastPeers is how many peers are measured at a time while the coordinate has not
 	// converged.
 	fastPeers = 2
-	// retryAfter is the wait after a failed first exchange. It doubles with each failure, at
-	// most maxRetryDoublings times.
-	retryAfter        = 2 * time.Second
-	maxRetryDoublings = 5
+	// retryFirst is the wait after a failed first exchange. It doubles with each failure, up to
+	// retryLast.
+	retryFirst = 2 * time.Second
+	retryLast  = 64 * time.Second
 	// dialTimeout bounds a connection attempt. The host's own limit is shorter.
 	dialTimeout = 10 * time.Second
 	// redialFirst and redialLast bound the wait after failed dials. redialConnected is the wait
@@ -284,7 +284,7 @@ func (s *scheduler) dueExchanges(c contacts, now time.Time) []peer.ID {
 			continue
 		}
 		st := s.states.of(p)
-		wait := retryAfter << min(max(st.exchangeFails-1, 0), maxRetryDoublings)
+		wait := backoff.Double(retryFirst, retryLast, st.exchangeFails-1)
 		switch {
 		case st.exchanging || now.Sub(st.exchangeAt) < wait && st.syncedAt.IsZero():
 		case st.syncedAt.IsZero():
@@ -418,7 +418,7 @@ func (s *scheduler) dial(ctx context.Context, info peer.AddrInfo) {
 	if err == nil {
 		st.dialFails, st.dialAt = 0, now.Add(redialConnected)
 	} else {
-		st.dialAt = now.Add(backoff.Jitter(min(redialFirst<<min(st.dialFails, 10), redialLast)))
+		st.dialAt = now.Add(backoff.Jitter(backoff.Double(redialFirst, redialLast, st.dialFails)))
 		st.dialFails++
 	}
 	failed := st.dialFails >= dropAfter
