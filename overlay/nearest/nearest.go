@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	// ErrNoPeers means that no other peer known.
+	// ErrNoPeers means that no other peer is known.
 	ErrNoPeers = errors.New("nearest: no other peer known")
 	// ErrAnswer means that a peer sent a response that no honest peer sends.
 	ErrAnswer = errors.New("nearest: bad answer")

@@ -105,7 +105,7 @@ func (in *intake) Verify(a RelayedBeacon) (Beacon, error) {
 
 // Learn adds a relayed beacon to the directory and pins it there, even if the directory is
 // partial and the peer is far away. It returns the newest known beacon of the peer. Errors wrap
-// ErrBeacon or ErrTime; the latter also if the peer is and stays suspect.
+// ErrBeacon, ErrFull or ErrTime; the last also if the peer is and stays suspect.
 func (in *intake) Learn(a RelayedBeacon) (Beacon, error) {
 	b, err := in.Verify(a)
 	if err != nil {
