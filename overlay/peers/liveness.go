@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -39,8 +40,10 @@ const (
 	// awayFor is how long a peer is silent before that is an absence. 2*Spacing is added for
 	// each known peer: the more there are, the less often each is heard.
 	awayFor = 30 * time.Second
-	// maxLives is how many peers are remembered.
+	// maxLives is how many peers are remembered, and keptFor how long one that is silent is not
+	// forgotten for others that were known for a shorter time.
 	maxLives = 4096
+	keptFor  = 24 * time.Hour
 )
 
 // life is what is known about the liveness of a peer. It outlives the peer's beacon.
@@ -129,7 +132,7 @@ func (d *Directory) hear(p peer.ID, at, now time.Time) *life {
 	case p == d.cfg.Self:
 		return &life{}
 	case l == nil:
-		d.forgetOne()
+		d.forgetOne(now)
 		l = &life{first: at, came: at, noted: now}
 		d.lives[p] = l
 	case !at.After(l.heard):
@@ -142,19 +145,38 @@ func (d *Directory) hear(p peer.ID, at, now time.Time) *life {
 	return l
 }
 
-// forgetOne makes room for the life of another peer. It deletes that of the peer without a
-// beacon that was silent for the longest time.
-func (d *Directory) forgetOne() {
+// forgetOne makes room for the life of another peer. It deletes that of a peer without a beacon:
+// the one that was silent for the longest time, if for more than keptFor, else the one that was
+// known for the shortest time. Keys cost nothing, and members that are away must not be forgotten
+// for them. The caller holds d.mu.
+func (d *Directory) forgetOne(now time.Time) {
 	if len(d.lives) < maxLives {
 		return
 	}
-	var oldest peer.ID
+	var silent, brief *life
+	var forget, silentPeer peer.ID
 	for p, l := range d.lives {
-		if d.entries[p] == nil && (oldest == "" || l.heard.Before(d.lives[oldest].heard)) {
-			oldest = p
+		if d.entries[p] != nil {
+			continue
+		}
+		if silent == nil || l.heard.Before(silent.heard) {
+			silent, silentPeer = l, p
+		}
+		if brief == nil || l.briefer(brief) {
+			brief, forget = l, p
 		}
 	}
-	delete(d.lives, oldest)
+	if silent != nil && now.Sub(silent.heard) > keptFor {
+		forget = silentPeer
+	}
+	delete(d.lives, forget)
+}
+
+// briefer reports whether a peer was known for a shorter time than another one, or for as long, but
+// earlier.
+func (l *life) briefer(than *life) bool {
+	return cmp.Or(cmp.Compare(l.heard.Sub(l.first), than.heard.Sub(than.first)),
+		l.heard.Compare(than.heard)) < 0
 }
 
 // Absences returns the last absence of each peer of which this peer has learned at or after the

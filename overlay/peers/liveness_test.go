@@ -109,6 +109,29 @@ func TestAbsenceOfSuspect(t *testing.T) {
 	}
 }
 
+// A member that is away is not forgotten for a day, however many keys are made up.
+func TestAbsentMemberIsRemembered(t *testing.T) {
+	d := testDirectory("", 10)
+	member := func(want State, what string) {
+		t.Helper()
+		if l := d.Liveness("member"); l.State != want {
+			t.Errorf("%s: %v, want state %d", what, l, want)
+		}
+	}
+	d.Touch("member")
+	d.now = d.now.Add(time.Minute)
+	d.Touch("member")
+	member(Alive, "at first")
+	d.now = d.now.Add(keptFor)
+	for i := range maxLives + 10 {
+		d.Touch(peer.ID(fmt.Sprint(i)))
+	}
+	member(Dead, "after a day")
+	d.now = d.now.Add(time.Second)
+	d.Touch("one more")
+	member(Unknown, "after more than a day")
+}
+
 // The lives of peers with beacons are kept, and of the others the latest.
 func TestLivesAreBounded(t *testing.T) {
 	d := testDirectory("", 10)
