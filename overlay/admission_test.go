@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
@@ -300,4 +301,32 @@ func passOn(c manet.Conn, to ma.Multiaddr) {
 	wg.Go(func() { _, _ = io.Copy(up, c); _ = up.Close() })
 	wg.Go(func() { _, _ = io.Copy(c, up); _ = c.Close() })
 	wg.Wait()
+}
+
+// A peer that is refused is told so over QUIC, too, where a stream that is reset loses what was
+// sent last.
+func TestRefusedOverQUIC(t *testing.T) {
+	start := func(seed int64) (host.Host, *admission.Gate) {
+		cfg := DefaultConfig()
+		cfg.Key, cfg.Network = testKey(t, seed), invited
+		cfg.Listen = []string{"/ip4/127.0.0.1/udp/0/quic-v1"}
+		h, err := newHost(cfg, &traffic{}, newGater(cfg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = h.Close() })
+		g := admission.NewGate(h, rulesOf(), nil, "/membership")
+		server := g.Serve(nil)
+		t.Cleanup(func() { server.Close(); g.End() })
+		return h, g
+	}
+	founder, _ := start(1)
+	stranger, gate := start(2)
+	to := peer.AddrInfo{ID: founder.ID(), Addrs: founder.Addrs()}
+	if err := stranger.Connect(t.Context(), to); err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.Admit(t.Context(), founder.ID()); !errors.Is(err, admission.ErrRefused) {
+		t.Errorf("Admit() = %v, want %v", err, admission.ErrRefused)
+	}
 }

@@ -98,7 +98,7 @@ func (g *Gate) handle(_ context.Context, c *wire.Conn) error {
 		return err
 	}
 	if err := g.rules.Check(c.Peer(), in.Membership); err != nil {
-		return errors.Join(err, c.Send(shown{Refused: err.Error()}), c.CloseWrite())
+		return c.Send(shown{Refused: err.Error()}) // an error would reset the stream
 	}
 	g.mu.Lock()
 	g.admit(c.Peer(), g.admitted[c.Peer()])
