@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -22,7 +23,7 @@ const maxLinks = 1024
 
 // A Sink stores what is collected. Its methods may be called concurrently.
 type Sink interface {
-	// Position returns the stored position in the archive of a peer.
+	// Position returns the stored position in the archive of a peer, in a map of its own.
 	Position(p peer.ID) (map[string]int64, error)
 	// Save stores exchanges of a peer and then the position after them, or what has changed of
 	// it, durably. What it has of them already it leaves out.
@@ -145,8 +146,8 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		if err := conn.RecvZ(&in); err != nil {
 			return packets, err
 		}
-		err := c.store(p.ID, &in, f)
-		if err != nil && !errors.Is(err, errNoVersion) {
+		err := c.store(p.ID, &in, f, at)
+		if err != nil && !errors.Is(err, errPlain) {
 			return packets, err
 		}
 		if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
@@ -155,8 +156,8 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 	}
 }
 
-// store checks and stores a packet.
-func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
+// store checks and stores a packet, and advances at, the position before it.
+func (c *Collector) store(p peer.ID, in *packet, f *filter, at map[string]int64) error {
 	if in.Refused != "" {
 		return fmt.Errorf("refused: %.*q", maxReason, in.Refused)
 	}
@@ -166,6 +167,11 @@ func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
 	if len(in.At) == 0 {
 		return nil
 	}
+	maps.Copy(at, in.At)
+	if err := warc.CheckPosition(at); err != nil { // the next request would be refused
+		return fmt.Errorf("%w: %w", ErrPacket, err)
+	}
+	whole := 0
 	all := make([]warc.Exchange, 0, len(in.Items))
 	for _, i := range in.Items {
 		if !f.mayWant(i.URL) {
@@ -174,11 +180,14 @@ func (c *Collector) store(p peer.ID, in *packet, f *filter) error {
 		if i.Base != 0 {
 			base, ok := c.Sink.Version(p, i.URL, time.Unix(0, i.Base))
 			if !ok {
-				return errNoVersion
+				return fmt.Errorf("%w: the last version of a page is missing", errPlain)
 			}
 			body, err := patch(base, i.Body)
 			if err != nil {
 				return err
+			}
+			if whole += len(body); whole > maxWhole+maxDelta {
+				return fmt.Errorf("%w: the pages are too large", errPlain)
 			}
 			i.Body = body
 		}

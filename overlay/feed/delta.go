@@ -15,9 +15,12 @@ import (
 
 const (
 	// minDelta and maxDelta bound the bodies of which the difference to the last version is sent,
-	// and maxVersions the pages of which a peer remembers where the last version is.
+	// in bytes, and maxVersions the pages of which a peer remembers where the last version is.
 	minDelta, maxDelta = 1 << 10, 2 << 20
 	maxVersions        = 1 << 15
+	// maxWhole bounds the bodies to which the differences of a packet lead: a packet is sent with
+	// the one that exceeds it. Bytes.
+	maxWhole = 16 << 20
 )
 
 // version is a page that was archived.
@@ -97,5 +100,5 @@ func patch(base, difference []byte) ([]byte, error) {
 	return body, nil
 }
 
-// errNoVersion means that a collector has not the version to which a difference was sent.
-var errNoVersion = errors.New("feed: the last version is missing")
+// errPlain means that a collector wants a packet without differences.
+var errPlain = errors.New("feed: wanted without differences")

@@ -360,7 +360,7 @@ func TestTopics(t *testing.T) {
 	}
 	err = c.store(from.ID(), &packet{At: map[string]int64{"f.warc.gz": 1}, Items: []item{
 		{Exchange: warc.Exchange{URL: "http://a.example/1", Time: time.Now(),
-			Response: []byte("x"), Body: []byte("plum")}}}}, f)
+			Response: []byte("x"), Body: []byte("plum")}}}}, f, map[string]int64{})
 	if got := c.Sink.(*sink).got(); err != nil || len(got) > 0 {
 		t.Errorf("stored %q, %v, which the topic does not match", got, err)
 	}
@@ -425,7 +425,7 @@ func TestDeltas(t *testing.T) {
 			if err := conn.RecvZ(&p); err != nil {
 				t.Fatal(err)
 			}
-			err := c.store(from.ID(), &p, f)
+			err := c.store(from.ID(), &p, f, map[string]int64{})
 			if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
 				t.Fatal(err)
 			}
@@ -474,5 +474,86 @@ func TestDeltas(t *testing.T) {
 		t.Error(err)
 	} else if _, err := patch(nil, bomb); !errors.Is(err, ErrPacket) {
 		t.Errorf("a difference that becomes larger than allowed: %v", err)
+	}
+}
+
+// A packet of small differences that lead to large pages is wanted without them, and an honest
+// sender sends none.
+func TestLargeWhole(t *testing.T) {
+	body := make([]byte, maxDelta)
+	d, err := diff(body, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := newFilter(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := warc.Exchange{URL: "http://a.example/", Time: time.Unix(1e9, 0), Body: body}
+	s := &sink{at: map[string]int64{}, from: map[string]bool{},
+		last: map[string]warc.Exchange{last.URL: last}}
+	p := packet{At: map[string]int64{"a": 1}}
+	for n := range 2 * maxWhole / maxDelta {
+		p.Items = append(p.Items, item{Exchange: warc.Exchange{URL: last.URL,
+			Time: last.Time.Add(time.Duration(n+1) * time.Second), Body: d,
+			Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}, Base: last.Time.UnixNano()})
+	}
+	err = (&Collector{Sink: s}).store("p", &p, f, map[string]int64{})
+	if !errors.Is(err, errPlain) || len(s.got()) > 0 {
+		t.Errorf("store() = %v, with %d pages, want %v", err, len(s.got()), errPlain)
+	}
+
+	a, err := warc.Open(t.TempDir(), warc.Options{MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	server := &Server{Archive: a, Upload: 1 << 30, Logger: slog.New(slog.DiscardHandler)}
+	server.start()
+	at := map[string]int64{}
+	for version := range 2 {
+		for n := range 2 * maxWhole / maxDelta {
+			if _, err := a.Append(warc.Exchange{URL: fmt.Sprintf("http://a.example/%d", n),
+				Time: last.Time.Add(time.Duration(version) * time.Hour), Body: body,
+				Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for packets := 0; ; packets++ {
+			p, versions, _, err := server.gather(t.Context(), at, f, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if server.sent(versions); len(p.Items) == 0 {
+				break
+			}
+			whole := len(p.Items) * maxDelta
+			if version == 1 && (p.Items[0].Base == 0 || whole > maxWhole+maxDelta) {
+				t.Errorf("packet %d: %d pages of %d bytes", packets, len(p.Items), whole)
+			}
+		}
+	}
+}
+
+// A sender that names more files than an archive may have fills no disk.
+func TestManyFiles(t *testing.T) {
+	f, err := newFilter(nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &sink{at: map[string]int64{}}
+	at := map[string]int64{}
+	for n := range 3 {
+		p := packet{At: map[string]int64{}}
+		for i := range warc.MaxFiles / 2 {
+			p.At[fmt.Sprint(n, i)] = 1
+		}
+		err := (&Collector{Sink: s}).store("p", &p, f, at)
+		if want := n == 2; errors.Is(err, ErrPacket) != want {
+			t.Errorf("packet %d: %v", n, err)
+		}
+	}
+	if len(s.at) > warc.MaxFiles {
+		t.Errorf("%d files are stored, want at most %d", len(s.at), warc.MaxFiles)
 	}
 }

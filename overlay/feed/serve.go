@@ -153,7 +153,7 @@ func (s *Server) send(ctx context.Context, c *wire.Conn, r request, f *filter) e
 			continue
 		}
 		err = s.deliver(ctx, c, p, size)
-		if errors.Is(err, errNoVersion) {
+		if errors.Is(err, errPlain) {
 			at = before
 			if p, versions, size, err = s.next(ctx, c, at, f, false); err == nil {
 				err = s.deliver(ctx, c, p, size)
@@ -196,7 +196,7 @@ func exchange(c *wire.Conn, p packet) error {
 		return err
 	}
 	if a.Plain {
-		return errNoVersion
+		return errPlain
 	}
 	if !a.Stored {
 		return errors.New("the collector has not stored the packet")
@@ -226,8 +226,10 @@ func (s *Server) gather(
 ) (p packet, versions map[string]version, size int, err error) {
 	before, begin := maps.Clone(at), time.Now()
 	versions = map[string]version{}
+	whole := 0 // bytes of the bodies of which there are differences
 	full := func() error {
-		if size >= packetSize || len(p.Items) >= maxItems || time.Since(begin) > readTime {
+		if size >= packetSize || whole >= maxWhole || len(p.Items) >= maxItems ||
+			time.Since(begin) > readTime {
 			return errFull
 		}
 		return nil
@@ -249,6 +251,9 @@ func (s *Server) gather(
 		if hasDeltas(&x) {
 			if _, again := versions[x.URL]; deltas && !again {
 				s.difference(&i, &x)
+			}
+			if i.Base != 0 {
+				whole += len(x.Body)
 			}
 			versions[x.URL] = version{x.At, x.Time}
 		}
