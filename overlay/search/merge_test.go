@@ -1,6 +1,7 @@
 package search
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -225,4 +226,26 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A page of a year that JSON cannot have would make all of a search fail. A peer can send one:
+// times are also read as numbers.
+func TestCheckYear(t *testing.T) {
+	t.Parallel()
+	raw, err := wire.Marshal(map[string]int64{"at": 1 << 39})
+	var got struct {
+		At time.Time `cbor:"at"`
+	}
+	if err := errors.Join(err, wire.Unmarshal(raw, &got)); err != nil {
+		t.Fatal(err)
+	}
+	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, at := range []time.Time{{}, time.Unix(0, 0), last, last.Add(time.Second), got.At} {
+		err := checkMeta(&index.Meta{URL: "http://a.example/", FetchedAt: at},
+			overlaytest.URLs(valid))
+		_, refused := json.Marshal(at.UTC())
+		if want := at.IsZero() || refused != nil; (err != nil) != want {
+			t.Errorf("%v: %v, JSON: %v", at, err, refused)
+		}
+	}
 }

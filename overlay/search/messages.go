@@ -237,8 +237,8 @@ func (r *ranked) checkHits(limit int, maxScore float64, urls store.URLChecker) e
 
 // checkMeta checks the properties of a page.
 func checkMeta(m *index.Meta, urls store.URLChecker) error {
-	if at := m.FetchedAt.Unix(); len(m.Title) > maxTitle || len(m.Type) > 8 ||
-		len(m.Language) > 8 || at < 0 || at > 1<<40 {
+	if at := m.FetchedAt.UTC(); len(m.Title) > maxTitle || len(m.Type) > 8 ||
+		len(m.Language) > 8 || at.Unix() < 0 || at.Year() > 9999 { // JSON has no later years
 		return errors.New("a page with invalid properties")
 	}
 	if m.Canonical != "" {
