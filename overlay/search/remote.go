@@ -76,6 +76,9 @@ func (r *remoteSearch) count(ctx context.Context) (counts, error) {
 	if err == nil {
 		err = a.Counts.check(r.words)
 	}
+	if err != nil {
+		return counts{}, err
+	}
 	named := a.Counts.Copies[:0]
 	for _, c := range a.Counts.Copies {
 		var refused error
@@ -84,7 +87,7 @@ func (r *remoteSearch) count(ctx context.Context) (counts, error) {
 		}
 	}
 	a.Counts.Copies = named
-	return a.Counts, err
+	return a.Counts, nil
 }
 
 func (r *remoteSearch) rank(ctx context.Context, q ranking) (ranked, error) {
