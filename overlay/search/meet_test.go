@@ -2,11 +2,14 @@ package search
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/overlay/overlaytest"
+	"peerd/store"
 	"peerd/store/index"
 )
 
@@ -43,5 +46,40 @@ func TestMeetingsEnd(t *testing.T) {
 	}
 	if n := ctx.followers.Load(); n > 0 || len(r.met) == 0 {
 		t.Errorf("%d contexts are left of 3 meetings with %d peers", n, len(r.met))
+	}
+}
+
+// A meeting that fails is repeated with the same hosts, and nothing is remembered of peers that
+// never answer.
+func TestMeetingFails(t *testing.T) {
+	t.Parallel()
+	var docs []index.Document
+	for i := range maxMeet + 2 {
+		docs = append(docs, index.Document{URL: store.URL(fmt.Sprintf("http://h%d.example/", i)),
+			Text: "apple", Type: "html", FetchedAt: day})
+	}
+	l := local(t, docs)
+	l.Ranks = &index.Ranks{}
+	h, _ := serve(t, local(t, pages(2, 20)))
+	s := asking(t, l, h)
+	r := newRanker(s)
+	if err := r.readLinks(); err != nil {
+		t.Fatal(err)
+	}
+	gone, info := overlaytest.Host(t), peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()}
+	gone.Close()
+	if err := r.meet(t.Context(), peer.AddrInfo{ID: gone.ID()}); err == nil || len(r.met) > 0 {
+		t.Errorf("a peer that is gone: %v, %d meetings are remembered", err, len(r.met))
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		ctx  context.Context
+		next string
+	}{{ended, ""}, {t.Context(), l.Ranks.Hosts()[maxMeet]}} {
+		err := r.meet(tt.ctx, info)
+		if next := r.met[h.ID()].next; (err != nil) != (next == "") || next != tt.next {
+			t.Errorf("meet() = %v, the next meeting begins with %q, want %q", err, next, tt.next)
+		}
 	}
 }

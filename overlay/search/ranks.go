@@ -2,6 +2,7 @@ package search
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -25,17 +26,20 @@ const (
 // links of its sources to the hosts here, and computes the ranks again.
 type ranker struct {
 	s        *Service
-	met      map[peer.ID]time.Time
+	met      map[peer.ID]meeting // the last of each
 	last     peer.ID
-	first    map[peer.ID]string // that the peer is asked for next, of more than maxMeet
-	versions []uint64           // of the indexes when the links were read, with those of copies
+	versions []uint64 // of the indexes when the links were read, with those of copies
 	read     time.Time
 	wait     time.Duration
 }
 
-func newRanker(s *Service) *ranker {
-	return &ranker{s: s, met: map[peer.ID]time.Time{}, first: map[peer.ID]string{}}
+// meeting is one that did not fail.
+type meeting struct {
+	at   time.Time
+	next string // the first host of the next one, if there are more than maxMeet
 }
+
+func newRanker(s *Service) *ranker { return &ranker{s: s, met: map[peer.ID]meeting{}} }
 
 // RunRanks computes the ranks of the sources in the index until ctx ends. A peer without an index
 // has none. every is the time between two meetings, and five times that after a round in which no
@@ -108,12 +112,7 @@ func (r *ranker) readLinks() error {
 // next returns the peer that is met next: each in turn. What silent ones said is forgotten.
 func (r *ranker) next() (next peer.AddrInfo, ok bool) {
 	now := time.Now()
-	for p, at := range r.met {
-		if now.Sub(at) > forgetAfter {
-			delete(r.met, p)
-			delete(r.first, p)
-		}
-	}
+	maps.DeleteFunc(r.met, func(_ peer.ID, m meeting) bool { return now.Sub(m.at) > forgetAfter })
 	r.s.Local.Ranks.Forget(func(p string) bool { _, ok := r.met[peer.ID(p)]; return ok })
 	var first peer.AddrInfo
 	for _, p := range r.s.Peers.Infos() {
@@ -135,10 +134,11 @@ func (r *ranker) next() (next peer.AddrInfo, ok bool) {
 func (r *ranker) meet(ctx context.Context, p peer.AddrInfo) error {
 	ranks := r.s.Local.Ranks
 	hosts := ranks.Hosts()
-	at, _ := slices.BinarySearch(hosts, r.first[p.ID])
+	at, _ := slices.BinarySearch(hosts, r.met[p.ID].next)
 	hosts = slices.Concat(hosts[at:], hosts[:at])
+	next := ""
 	if len(hosts) > maxMeet {
-		r.first[p.ID] = hosts[maxMeet]
+		next = hosts[maxMeet]
 		hosts = hosts[:maxMeet]
 	}
 	if len(hosts) == 0 {
@@ -156,7 +156,7 @@ func (r *ranker) meet(ctx context.Context, p peer.AddrInfo) error {
 		}
 		ranks.Hear(string(p.ID), some, said)
 	}
-	r.met[p.ID] = time.Now()
+	r.met[p.ID] = meeting{time.Now(), next}
 	return nil
 }
 
