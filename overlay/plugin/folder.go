@@ -44,6 +44,20 @@ func (f Folder) path(s *Signed) string {
 	return filepath.Join(f.Dir, s.Name+"."+s.Publisher.String()+extPackage)
 }
 
+// packages returns the files of packages, by name.
+func (f Folder) packages() (all []string, err error) {
+	entries, err := os.ReadDir(f.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), extPackage) {
+			all = append(all, filepath.Join(f.Dir, e.Name()))
+		}
+	}
+	return all, err
+}
+
 // readMost reads a file of at most limit bytes, or the first limit bytes of it.
 func readMost(name string, limit int64) ([]byte, error) {
 	file, err := os.Open(name)
@@ -56,7 +70,7 @@ func readMost(name string, limit int64) ([]byte, error) {
 
 // List returns the plug-ins, by name. Files that are no packages are errors, joined.
 func (f Folder) List() (all []Entry, err error) {
-	names, err := filepath.Glob(filepath.Join(f.Dir, "*"+extPackage))
+	names, err := f.packages()
 	if err != nil {
 		return nil, err
 	}

@@ -65,7 +65,11 @@ func TestForged(t *testing.T) {
 func TestFolder(t *testing.T) {
 	key, id := overlaytest.Identity(1)
 	stranger, _ := overlaytest.Identity(2)
-	f := Folder{Dir: filepath.Join(t.TempDir(), "plugins"), Publishers: []peer.ID{id}}
+	// The name of a folder may have characters that mean something in a pattern.
+	f := Folder{Dir: filepath.Join(t.TempDir(), "[my] *", "plugins"), Publishers: []peer.ID{id}}
+	if all, err := f.List(); len(all) > 0 || err != nil {
+		t.Fatalf("a folder that does not exist has %d plug-ins, %v", len(all), err)
+	}
 	if _, err := f.Put(sign(t, stranger, "links", 9, module)); !errors.Is(err, ErrNotTrusted) {
 		t.Fatalf("plug-in of a stranger: %v", err)
 	}
