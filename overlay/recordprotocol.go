@@ -118,10 +118,8 @@ func (v *Values) serve(ctx context.Context, c *wire.Conn) error {
 		return err
 	}
 	now := time.Now()
-	for range 1 + len(q.Record)/recordUnit {
-		if !v.requests.Allow(recordRate, c.Peer(), now) {
-			return errRecordRate
-		}
+	if !v.requests.AllowN(recordRate, c.Peer(), 1+len(q.Record)/recordUnit, now) {
+		return errRecordRate
 	}
 	if len(q.Record) > 0 {
 		if err := v.local.validator.Validate(q.Key, q.Record); err != nil {
