@@ -87,7 +87,7 @@ func (l *localRecords) outdated(rec *recpb.Record, now time.Time) bool {
 // put stores val unless the record held is better, and reports whether val is held
 // now. Storing the same value again renews its age.
 func (l *localRecords) put(ctx context.Context, key string, val []byte) (bool, error) {
-	mu := l.lock(key)
+	mu := l.lock(dsKey(key))
 	mu.Lock()
 	defer mu.Unlock()
 	held, err := l.get(ctx, key)
@@ -106,7 +106,7 @@ func (l *localRecords) offer(ctx context.Context, key string, val []byte) (bool,
 	if !l.near(key) {
 		return false, errFar
 	}
-	mu := l.lock(key)
+	mu := l.lock(dsKey(key))
 	mu.Lock()
 	defer mu.Unlock()
 	held, err := l.get(ctx, key)
@@ -145,9 +145,9 @@ func (l *localRecords) replace(ctx context.Context, key string, held, val []byte
 	return true, l.bind(ctx, key, held, val)
 }
 
-// lock returns what is held while the record of a key changes.
-func (l *localRecords) lock(key string) *sync.Mutex {
-	return &l.puts[crc32.ChecksumIEEE([]byte(key))%uint32(len(l.puts))]
+// lock returns what is held while the record at a key of the store changes, or what is bound to it.
+func (l *localRecords) lock(at ds.Key) *sync.Mutex {
+	return &l.puts[crc32.ChecksumIEEE([]byte(at.BaseNamespace()))%uint32(len(l.puts))]
 }
 
 // better reports whether a is better than b, or as good. Neither needs to be held here.
@@ -197,15 +197,35 @@ func (l *localRecords) sweep(ctx context.Context, now time.Time) (removed int, e
 			}
 			continue
 		}
-		if err := l.store.Delete(ctx, ds.RawKey(entry.Key)); err != nil {
+		gone, err := l.remove(ctx, entry.Entry)
+		if err != nil {
 			return removed, fmt.Errorf("overlay: remove record: %w", err)
 		}
-		removed++
+		if gone {
+			removed++
+		}
 	}
 	if ctx.Err() == nil {
 		l.signers.recount(total)
 	}
 	return removed, ctx.Err()
+}
+
+// remove removes an entry, unless it was replaced since it was listed, which may be minutes ago. It
+// reports whether it has.
+func (l *localRecords) remove(ctx context.Context, e query.Entry) (bool, error) {
+	at := ds.RawKey(e.Key)
+	mu := l.lock(at)
+	mu.Lock()
+	defer mu.Unlock()
+	raw, err := l.store.Get(ctx, at)
+	switch {
+	case errors.Is(err, ds.ErrNotFound), err == nil && !bytes.Equal(raw, e.Value):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, l.store.Delete(ctx, at)
 }
 
 // stale reports whether an entry is a record that is to be removed. The record is nil if it is

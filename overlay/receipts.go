@@ -111,7 +111,7 @@ func (l *localRecords) first(ctx context.Context, key string, val []byte) ([]byt
 	if !ok || text == nil {
 		return nil, nil
 	}
-	mu := l.lock(key)
+	mu := l.lock(dsKey(key))
 	mu.Lock()
 	defer mu.Unlock()
 	first, err := l.bound(ctx, key, time.Now())

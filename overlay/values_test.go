@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	ds "github.com/ipfs/go-datastore"
+	"github.com/ipfs/go-datastore/query"
 	libp2p "github.com/libp2p/go-libp2p-record"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -376,5 +378,37 @@ func TestKnownPrefersConnected(t *testing.T) {
 	known := nets[0].values.holders.known("/test/any")
 	if len(known) != 2 || slices.Contains(known, nets[0].Self()) {
 		t.Errorf("known() = %v, want the two others", known)
+	}
+}
+
+// listing is a datastore in which something happens after its entries were listed.
+type listing struct {
+	ds.Batching
+	after func()
+}
+
+func (l listing) Query(ctx context.Context, q query.Query) (query.Results, error) {
+	defer l.after()
+	return l.Batching.Query(ctx, q)
+}
+
+// A sweep leaves a record that has replaced a stale one since the records were listed.
+func TestSweepLeavesNewRecords(t *testing.T) {
+	t.Parallel()
+	r := localRecordsOf(t, 4, newest{})
+	ctx := t.Context()
+	put := func(val string) {
+		t.Helper()
+		if held, err := r.put(ctx, "/test/key", []byte(val)); !held || err != nil {
+			t.Errorf("put(%q) = %v, %v, want true", val, held, err)
+		}
+	}
+	put("1")
+	r.store = listing{r.store, func() { put("2") }}
+	if removed, err := r.sweep(ctx, time.Now().Add(2*r.age)); removed != 0 || err != nil {
+		t.Errorf("sweep() = %d, %v, want 0", removed, err)
+	}
+	if val, err := r.get(ctx, "/test/key"); string(val) != "2" || err != nil {
+		t.Errorf("the record is %q, %v after the sweep, want 2", val, err)
 	}
 }
