@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
-	"peerd/internal/clock"
-
 	"github.com/google/renameio/v2"
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
+
+	"peerd/internal/bounded"
+	"peerd/internal/clock"
 )
 
 // An Issuer redeems the invitations that this peer has signed. Its methods are safe for
@@ -112,14 +112,10 @@ const maxUsesFile = 64 << 20
 
 // read returns the uses on disk by the ID of the invitation.
 func (s *Issuer) read() (map[string]use, error) {
-	info, err := os.Stat(s.File)
+	data, err := bounded.ReadFile(s.File, maxUsesFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]use{}, nil
 	}
-	if err == nil && info.Size() > maxUsesFile {
-		return nil, fmt.Errorf("read %s: larger than %d bytes", s.File, maxUsesFile)
-	}
-	data, err := os.ReadFile(s.File)
 	if err != nil {
 		return nil, fmt.Errorf("read uses of invitations: %w", err)
 	}
