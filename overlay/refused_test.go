@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/core/protocol"
 )
 
 // logLines collects what a Net logs, of all levels.
@@ -127,5 +128,25 @@ func TestRefusals(t *testing.T) {
 	}
 	if len(r.all) != maxRefused {
 		t.Errorf("%d peers are remembered, want %d", len(r.all), maxRefused)
+	}
+}
+
+// Only what can be the name of a network is taken for one.
+func TestNamesOfOtherNetworks(t *testing.T) {
+	t.Parallel()
+	n := newNet(t, 1, "net-a")
+	for i, name := range []string{"net-b", "net-a", "", "net\nb", strings.Repeat("b", 5000)} {
+		p := lostPeerInfo(i).ID
+		proto := protocol.ID("/peerd/" + name + dhtSuffix)
+		if err := n.Host.Peerstore().AddProtocols(p, proto); err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		if name == "net-b" {
+			want = name
+		}
+		if got := n.otherNetwork(p); got != want {
+			t.Errorf("network %.20q, want %q", got, want)
+		}
 	}
 }
