@@ -180,6 +180,11 @@ func TestModuleCache(t *testing.T) {
 	if err := os.Chtimes(dir, old, old); err != nil {
 		t.Fatal(err)
 	}
+	killed := filepath.Join(m.dir, prefixNew+"1")
+	old = old.Add(-time.Minute)
+	if err := errors.Join(os.Mkdir(killed, 0o700), os.Chtimes(killed, old, old)); err != nil {
+		t.Fatal(err)
+	}
 	for i := range maxModules {
 		add(i + 1)
 	}

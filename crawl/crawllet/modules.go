@@ -8,15 +8,22 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"peerd/internal/order"
 )
 
-// maxModules is the number of modules that are kept. A module with its compiled form takes about
-// 20 MB.
-const maxModules = 16
+const (
+	// maxModules is the number of modules that are kept. A module with its compiled form takes
+	// about 20 MB.
+	maxModules = 16
+	// A directory with prefixNew is that of a module that is compiled, or after newFor, which is
+	// longer than that may take, what a host has left that was killed meanwhile.
+	prefixNew = "new-"
+	newFor    = time.Hour
+)
 
 // modules are the uploaded modules in a directory, with their compiled forms: DIGEST/module.wasm
 // and what the WebAssembly library adds. Only this user may write to the directory, because the
@@ -68,7 +75,7 @@ func (m *modules) add(digest, code []byte, compile func(dir string) error) error
 	if _, ok := m.get(digest); ok {
 		return nil
 	}
-	temp, err := os.MkdirTemp(m.dir, "new-")
+	temp, err := os.MkdirTemp(m.dir, prefixNew)
 	if err != nil {
 		return fmt.Errorf("keep module: %w", err)
 	}
@@ -91,7 +98,8 @@ func (m *modules) add(digest, code []byte, compile func(dir string) error) error
 	return fmt.Errorf("keep module: %w", err)
 }
 
-// evict removes the modules that have not been used for longest, and leaves n.
+// evict removes the modules that have not been used for longest, and leaves n. It also removes what
+// is left of modules that were not compiled to the end.
 func (m *modules) evict(n int) error {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
@@ -104,10 +112,13 @@ func (m *modules) evict(n int) error {
 	var all []known
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || len(e.Name()) != 2*sha256.Size {
-			continue
+		switch {
+		case err != nil:
+		case strings.HasPrefix(e.Name(), prefixNew) && time.Since(info.ModTime()) > newFor:
+			_ = os.RemoveAll(filepath.Join(m.dir, e.Name())) // or the next time
+		case len(e.Name()) == 2*sha256.Size:
+			all = append(all, known{e.Name(), info.ModTime()})
 		}
-		all = append(all, known{e.Name(), info.ModTime()})
 	}
 	order.SortFunc(all, func(a, b known) int {
 		return cmp.Or(b.used.Compare(a.used), cmp.Compare(a.name, b.name))
