@@ -141,8 +141,9 @@ func (c *Client) Run(ctx context.Context, p Policy, j Job) (*Run, error) {
 			return nil, fail(BadReply, fmt.Sprintf("upload: status %d", res.StatusCode))
 		}
 	}
+	limits := g.Limits.grant(j.Limits) // the grant may exceed what was wanted
 	// The site ends the run at its limit; this is for a site that does not.
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(g.Limits.Wall)*time.Second+time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(limits.Wall)*time.Second+time.Minute)
 	res, err := c.send(ctx, http.MethodPost, endpoint+"/"+g.Ticket, input(j.Seeds, j.Known))
 	if err != nil {
 		cancel()
@@ -153,7 +154,7 @@ func (c *Client) Run(ctx context.Context, p Policy, j Job) (*Run, error) {
 		cancel()
 		return nil, fail(BadReply, fmt.Sprintf("run: status %d", res.StatusCode))
 	}
-	return newRun(res.Body, p.Prefix, g.Limits, cancel)
+	return newRun(res.Body, p.Prefix, limits, cancel)
 }
 
 // input returns the lists of URLs as the reference crawllet reads them.
@@ -224,7 +225,7 @@ func parseFailure(body []byte) *Failure {
 	if valid := err == nil && f.Reason != "" && len(f.Reason) <= 64; !valid {
 		return nil
 	}
-	f.Detail = f.Detail[:min(len(f.Detail), 1000)]
+	f.Detail = f.Detail[:min(len(f.Detail), maxDetail)]
 	return f
 }
 
@@ -252,8 +253,14 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// receivedSlack is how much a reply may have beyond twice the output: frames and blocks with little
+// in them, bytes.
+const receivedSlack = 16 << 20
+
 func newRun(body io.ReadCloser, prefix string, l Limits, cancel context.CancelFunc) (*Run, error) {
-	r := &Run{prefix: prefix, body: body, cancel: cancel, received: counter{r: body}}
+	most := int64(min(l.Output, maxLimits.Output))
+	r := &Run{prefix: prefix, body: body, cancel: cancel,
+		received: counter{r: io.LimitReader(body, 2*most+receivedSlack)}}
 	r.frames = &frameReader{r: &r.received}
 	dec, err := zstd.NewReader(r.frames, zstd.WithDecoderConcurrency(1),
 		zstd.WithDecoderMaxWindow(8<<20), zstd.WithDecoderLowmem(true))
@@ -262,7 +269,6 @@ func newRun(body io.ReadCloser, prefix string, l Limits, cancel context.CancelFu
 		return nil, err
 	}
 	r.zstd = dec
-	most := int64(min(l.Output, maxLimits.Output))
 	// One byte more, so that the last frame is read if the output is as long as it may be.
 	r.records = record.NewReader(io.LimitReader(dec, most+1))
 	return r, nil

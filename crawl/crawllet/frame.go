@@ -92,6 +92,7 @@ func (f *frameReader) next() error {
 	if err := decMode.Unmarshal(payload, end); err != nil || len(end.Reason) > 64 {
 		return fail(BadReply, "the last frame is not valid")
 	}
+	end.Detail = end.Detail[:min(len(end.Detail), maxDetail)]
 	f.end = end
 	return io.EOF
 }

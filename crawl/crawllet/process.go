@@ -60,7 +60,7 @@ func Main() {
 	}
 	out := os.NewFile(3, "report")
 	rep := work(os.Stdin, os.Stdout, os.Stderr)
-	rep.Detail = rep.Detail[:min(len(rep.Detail), 1000)]
+	rep.Detail = rep.Detail[:min(len(rep.Detail), maxDetail)]
 	b, err := encMode.Marshal(rep)
 	if err == nil {
 		_, err = out.Write(b)

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +305,71 @@ func TestRunBomb(t *testing.T) {
 	}
 	if n, err := readRun(openRun(t, b, 1000)); n != 0 || !errors.Is(err, BadReply) {
 		t.Errorf("%d records, then %v", n, err)
+	}
+}
+
+// endless repeats some bytes.
+type endless struct {
+	part []byte
+	n    int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.n > 1<<30 {
+		return 0, errors.New("too much was read")
+	}
+	for i := range p {
+		p[i] = e.part[(e.n+i)%len(e.part)]
+	}
+	e.n += len(p)
+	return len(p), nil
+}
+
+// A reply that never ends and has no output is not read to its end.
+func TestRunEndless(t *testing.T) {
+	body := &endless{part: []byte{frameData, 0, 0, 0, 0}}
+	r, err := newRun(io.NopCloser(bufio.NewReader(body)), "http://a.example/",
+		Limits{Output: 1000}, func() {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if n, err := readRun(r); n > 0 || !errors.Is(err, CutOff) || r.Received() > 2*receivedSlack {
+		t.Errorf("%d records of %d bytes, then %v, want %v", n, r.Received(), err, CutOff)
+	}
+}
+
+// What a site says about the end is not repeated at any length.
+func TestRunDetail(t *testing.T) {
+	r := openRun(t, replyOf(t, End{Reason: Crashed, Detail: strings.Repeat("x", 1<<19)}), 100)
+	if _, err := readRun(r); !errors.Is(err, Crashed) || len(err.Error()) > 2*maxDetail {
+		t.Errorf("an error of %d bytes: %.50v, want %v", len(err.Error()), err, Crashed)
+	}
+}
+
+// A site that grants more than was wanted may not send it.
+func TestLargeGrant(t *testing.T) {
+	one := encoded(t, "http://a.example/1")
+	site := http.NewServeMux()
+	site.HandleFunc("POST "+Path, func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, Grant{Ticket: "t", Limits: maxLimits, Known: true})
+	})
+	site.HandleFunc("POST "+Path+"/t", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", OutputType)
+		_, _ = w.Write(replyOf(t, End{}, one, one, one))
+	})
+	server := httptest.NewServer(site)
+	defer server.Close()
+	c := Client{HTTP: NewHTTPClient(nil), Key: newKey(t), Agent: "peerd"}
+	p := Policy{Prefix: server.URL + "/"}
+	r, err := c.Run(t.Context(), p, Job{Limits: Limits{Output: uint64(len(one))}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	r.prefix = "http://a.example/"
+	if n, err := readRun(r); n != 1 || !errors.Is(err, BadReply) {
+		t.Errorf("%d records, then %v, want 1, %v", n, err, BadReply)
 	}
 }
 

@@ -1,8 +1,6 @@
 package crawllet
 
-import (
-	"net/http"
-)
+import "net/http"
 
 // Reason is why an exchange failed. It is an error, to be tested with errors.Is.
 type Reason string
@@ -43,6 +41,9 @@ const (
 
 // Error implements error.
 func (r Reason) Error() string { return "crawllet: " + string(r) }
+
+// maxDetail is how many bytes of a Detail from elsewhere are kept.
+const maxDetail = 1000
 
 // Failure is a Reason with a detail for people.
 type Failure struct {
