@@ -60,10 +60,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Runs < 0 || c.CPUPerHour < 0 || c.ModuleBytes < 0 {
 		return c, errors.New("crawllet: a number in the configuration is negative")
 	}
-	if err := checkPrefix(c.Prefix); err != nil {
-		return c, err
-	}
-	if err := c.Limits.check(); err != nil {
+	if err := cmp.Or(checkPrefix(c.Prefix), c.Limits.check(), checkTypes(c.Types)); err != nil {
 		return c, err
 	}
 	if err := c.setPaths(); err != nil {

@@ -130,6 +130,7 @@ func TestConfig(t *testing.T) {
 		"scratch":        func(c *Config) { c.Limits = DefaultLimits; c.Limits.Scratch = 1 },
 		"writable cache": func(c *Config) { c.Cache = writable },
 		"negative":       func(c *Config) { c.Runs = -1 },
+		"types":          func(c *Config) { c.Types = make([]string, maxTypes+1) },
 	} {
 		c := Config{Root: t.TempDir(), Prefix: "http://a.example/", Cache: t.TempDir()}
 		change(&c)

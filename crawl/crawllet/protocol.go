@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,9 @@ const (
 	maxArg    = 4096
 	maxAgent  = 256
 	maxPrefix = 2048
+	// maxTypes bounds the extensions in a policy, and maxType each, in bytes: a crawler keeps the
+	// policies of some thousand sites in memory.
+	maxTypes, maxType = 64, 32
 	// maxInput is the maximum length of the input, the two lists of URLs; maxBodies is how many
 	// modules and inputs a host receives at the same time, and bodyTime how long one may take.
 	maxInput  = 16 << 20
@@ -107,6 +111,17 @@ func (p *Policy) check() error {
 		return fail(BadReply, "prefix is not a URL")
 	case p.Limits.check() != nil:
 		return fail(BadReply, "limits are out of range")
+	case checkTypes(p.Types) != nil:
+		return fail(BadReply, "too many or too long types")
+	}
+	return nil
+}
+
+// checkTypes reports whether a site can have these types.
+func checkTypes(all []string) error {
+	if len(all) > maxTypes ||
+		slices.ContainsFunc(all, func(t string) bool { return len(t) > maxType }) {
+		return fmt.Errorf("crawllet: want at most %d types of %d bytes", maxTypes, maxType)
 	}
 	return nil
 }

@@ -452,6 +452,9 @@ func TestPolicyCheck(t *testing.T) {
 		{"user", func(p *Policy) { p.Prefix = "http://u@a.example/" }, BadReply},
 		{"no limit", func(p *Policy) { p.Limits.CPU = 0 }, BadReply},
 		{"large limit", func(p *Policy) { p.Limits.Memory = 5000 }, BadReply},
+		{"types", func(p *Policy) { p.Types = make([]string, maxTypes) }, nil},
+		{"many types", func(p *Policy) { p.Types = make([]string, maxTypes+1) }, BadReply},
+		{"long type", func(p *Policy) { p.Types = []string{strings.Repeat("x", 33)} }, BadReply},
 	} {
 		p := good
 		tt.change(&p)
