@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"peerd/store"
@@ -278,6 +279,34 @@ func TestDamagedArchive(t *testing.T) {
 	}
 	if got := find(t, x, nil, "apple"); len(got) != n || !slices.Contains(got, "http://a.example/59") {
 		t.Errorf("found %d pages, want %d and the last one", len(got), n)
+	}
+}
+
+// A response of which the body has not the form that the header says, which another peer may have
+// sent, is passed over.
+func TestInvalidBody(t *testing.T) {
+	a := archive(t, t.TempDir(), 0)
+	defer a.Close()
+	add(t, a, "http://a.example/1", html, "apple")
+	add(t, a, "http://a.example/2", html+"\r\nTransfer-Encoding: chunked", "apple, no chunk\r\n")
+	add(t, a, "http://a.example/3", html, "apple")
+	x := open(t, t.TempDir())
+	defer x.Close()
+	in := &Indexer{Index: x, Archive: &a.Reader, Logger: discard}
+	if n, err := in.CatchUp(t.Context()); n != 2 || err != nil {
+		t.Errorf("CatchUp() = %d, %v, want 2 pages", n, err)
+	}
+	if got := find(t, x, nil, "apple"); len(got) != 2 {
+		t.Errorf("found %q, want two pages", got)
+	}
+	// An error of the archive is one.
+	broken := iotest.ErrReader(warc.ErrCorrupt)
+	head := strings.NewReader("HTTP/1.1 " + html + "\r\n\r\n")
+	for _, r := range []io.Reader{broken, io.MultiReader(head, broken)} {
+		if _, err := ReadPage(r, "http://a.example/", "peerd"); !errors.Is(err, warc.ErrCorrupt) ||
+			errors.Is(err, ErrNoPage) {
+			t.Errorf("ReadPage() = %v, want %v", err, warc.ErrCorrupt)
+		}
 	}
 }
 

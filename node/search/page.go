@@ -3,6 +3,7 @@ package search
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -37,11 +38,11 @@ type Page struct {
 }
 
 // Body reads and decodes the body of an archived response, which may have been cut. It returns at
-// most limit bytes. The error is that of the archive, or matches ErrNoPage.
+// most limit bytes. The error matches ErrNoPage, and the one of what is read.
 func Body(resp *http.Response, limit int64) ([]byte, error) {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, limit))
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNoPage, err)
 	}
 	body, err := fetch.Decode(raw, resp.Header, limit)
 	if err != nil {
@@ -60,9 +61,10 @@ func ReadPage(r io.Reader, u store.URL, agent string) (Page, error) {
 }
 
 func readPage(r io.Reader, u store.URL, o extract.Options) (p Page, err error) {
-	resp, err := http.ReadResponse(bufio.NewReader(r), nil)
+	from := &source{Reader: r}
+	resp, err := http.ReadResponse(bufio.NewReader(from), nil)
 	if err != nil {
-		return p, fmt.Errorf("%w: %w", ErrNoPage, err)
+		return p, cmp.Or(from.err, fmt.Errorf("%w: %w", ErrNoPage, err))
 	}
 	defer resp.Body.Close()
 	if p.Status = resp.StatusCode; p.Status != http.StatusOK {
@@ -70,7 +72,7 @@ func readPage(r io.Reader, u store.URL, o extract.Options) (p Page, err error) {
 	}
 	body, err := Body(resp, maxBody)
 	if err != nil {
-		return p, err
+		return p, cmp.Or(from.err, err)
 	}
 	contentType := resp.Header.Get("Content-Type")
 	doc, err := extract.Page(body, resp.Header, u, o)
@@ -84,6 +86,21 @@ func readPage(r io.Reader, u store.URL, o extract.Options) (p Page, err error) {
 		p.Text, p.Charset = extract.Text(body, contentType, MaxText)
 	}
 	return p, nil
+}
+
+// source keeps the error of a reader apart from those of what is read, such as a coding of the
+// transfer that a body does not have.
+type source struct {
+	io.Reader
+	err error // nil at an end, also at one that comes too early
+}
+
+func (s *source) Read(b []byte) (int, error) {
+	n, err := s.Reader.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		s.err = err
+	}
+	return n, err
 }
 
 // answer returns what an answer says about the page with a URL.
