@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"peerd/store"
 	"peerd/store/index"
@@ -113,8 +114,8 @@ func (x *Indexer) apply(at map[string]int64) error {
 // add adds what a record says about a page to the batch.
 func (x *Indexer) add(rec warc.Record, at map[string]int64) error {
 	u := store.URL(rec.URL)
-	if rec.Type != "response" || u.Host() == "" || isRobots(u) {
-		return nil
+	if rec.Type != "response" || u.Host() == "" || isRobots(u) || !utf8.ValidString(rec.URL) {
+		return nil // the index could not read a URL in another encoding
 	}
 	p, err := ReadPage(rec.Block, u, x.Agent)
 	if errors.Is(err, ErrNoPage) {

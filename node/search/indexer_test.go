@@ -310,6 +310,26 @@ func TestInvalidBody(t *testing.T) {
 	}
 }
 
+// A URL that is not UTF-8, in a copy of the archive of another peer, would make searches fail.
+func TestInvalidURL(t *testing.T) {
+	x := open(t, t.TempDir())
+	defer x.Close()
+	in := &Indexer{Index: x, Logger: discard}
+	for _, u := range []string{"http://a.example/\xff", "http://a.example/1"} {
+		rec := warc.Record{Type: "response", URL: u, Time: start,
+			Block: strings.NewReader("HTTP/1.1 " + html + "\r\n\r\napple")}
+		if err := in.add(rec, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := in.apply(nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := find(t, x, nil, "apple"); !slices.Equal(got, []string{"http://a.example/1"}) {
+		t.Errorf("found %q, want the page with a valid URL", got)
+	}
+}
+
 // A text of another page is not shown, if the archive was replaced.
 func TestTexterChecksURL(t *testing.T) {
 	a := archive(t, t.TempDir(), 0)
