@@ -17,11 +17,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/crawl/crawllet"
+	"peerd/node/httpserver"
 )
 
 // Main runs a crawllet and exits, if this program was started for that. It is called first in main.
@@ -53,6 +53,7 @@ type ServeOptions struct {
 
 // Serve serves the crawllets of a site until ctx ends. It returns when all have ended.
 func Serve(ctx context.Context, o ServeOptions) error {
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	keys, err := peerKeys(o.Peers)
 	if err != nil {
 		return err
@@ -72,29 +73,15 @@ func Serve(ctx context.Context, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10,
-		// Crawllets end with the context of their requests.
-		BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(l) }()
 	if o.Ready != nil {
 		o.Ready(here + crawllet.Path)
 	}
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	if err := server.Shutdown(stop); err != nil {
-		server.Close()
-	}
-	<-done
-	return ctx.Err()
+	// Crawllets end with the context of their requests.
+	requests, cut := context.WithCancel(context.WithoutCancel(ctx))
+	defer cut()
+	server := &http.Server{Handler: h,
+		BaseContext: func(net.Listener) context.Context { return requests }}
+	return cmp.Or(httpserver.Serve(ctx, l, server, cut, o.Logger), ctx.Err())
 }
 
 // peerKeys returns the public keys of peer IDs; nil for none.
