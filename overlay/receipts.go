@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -35,8 +34,7 @@ type stated interface {
 
 // stated returns the validator of a key, if records of its namespace are signed.
 func (s *signers) stated(key string) (v stated, ok bool) {
-	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	v, ok = s.validators[ns].(stated)
+	v, ok = s.validator(key).(stated)
 	return v, ok
 }
 

@@ -49,10 +49,15 @@ func newSigners(validators map[string]record.Validator, met peerstore.Peerstore)
 		recent: map[peer.ID]int{}}
 }
 
+// validator returns the validator of a key, or nil.
+func (s *signers) validator(key string) record.Validator {
+	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	return s.validators[ns]
+}
+
 // of returns who has signed the value under a key; "" if the namespace does not say.
 func (s *signers) of(key string, value []byte) peer.ID {
-	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	v, ok := s.validators[ns].(signed)
+	v, ok := s.validator(key).(signed)
 	if !ok {
 		return ""
 	}
@@ -71,8 +76,7 @@ type judging interface {
 // replaces reports whether a valid value under a key takes the place of the one held, which gives
 // way if it is not valid any more.
 func (s *signers) replaces(key string, held, value []byte) (bool, error) {
-	ns, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	v := s.validators[ns]
+	v := s.validator(key)
 	if v == nil {
 		return true, nil
 	}
