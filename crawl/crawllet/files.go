@@ -32,14 +32,19 @@ type siteFS struct {
 }
 
 // Open implements fs.FS. It opens directories, so that they can be told from files, but they
-// cannot be listed. What the site does not serve is a fs.ErrPermission, whether it exists or not.
+// cannot be listed. A file that the site does not serve is a fs.ErrPermission, whether it exists or
+// not.
 func (s *siteFS) Open(name string) (fs.File, error) {
+	refused := &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
 	if !fs.ValidPath(name) || hidden(name) {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+		return nil, refused
 	}
 	// A FIFO would block the open without O_NONBLOCK.
 	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
+		if !s.serves(name) {
+			err = refused
+		}
 		return nil, err
 	}
 	info, err := f.Stat()
@@ -47,7 +52,7 @@ func (s *siteFS) Open(name string) (fs.File, error) {
 		return &siteDir{f}, nil
 	}
 	if err == nil && (!info.Mode().IsRegular() || !s.serves(name)) {
-		err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+		err = refused
 	}
 	if err != nil {
 		f.Close()

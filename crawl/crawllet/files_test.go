@@ -56,6 +56,8 @@ func TestSiteFiles(t *testing.T) {
 		{".well-known/a.html", fs.ErrPermission}, {"sub/.a.html", fs.ErrPermission},
 		{".none", fs.ErrPermission}, {"a.php", fs.ErrPermission},
 		{"a.html.bak", fs.ErrPermission}, {"key", fs.ErrPermission},
+		{"none.php", fs.ErrPermission}, {"none", fs.ErrPermission},
+		{"no/none.html", fs.ErrPermission},
 		{"fifo.html", fs.ErrPermission}, {"none.html", fs.ErrNotExist},
 		{"../a.html", fs.ErrPermission}, {"/a.html", fs.ErrPermission}, {"", fs.ErrPermission},
 	} {
