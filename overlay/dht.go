@@ -64,6 +64,7 @@ func (n *Net) runPrune(ctx context.Context) error {
 	}
 	return nil
 }
+
 func (n *Net) prune(ctx context.Context) {
 	table := n.DHT.RoutingTable()
 	all := slices.DeleteFunc(table.ListPeers(), func(p peer.ID) bool {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/event"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/time/rate"
 
 	"peerd/internal/backoff"
 )
@@ -24,13 +25,17 @@ const (
 	closeDelay = time.Second
 	// maxRefused is how many such peers are remembered.
 	maxRefused = 256
+	// warnEvery and maxWarnings bound the warnings about such peers: one in warnEvery, and
+	// maxWarnings at once. Keys are free, and each peer is a new one.
+	warnEvery, maxWarnings = 10 * time.Second, 16
 )
 
 // refusals remembers peers that cannot be members, and backs off from them. The zero
 // value is ready; its methods are safe for concurrent use.
 type refusals struct {
-	mu  sync.Mutex
-	all map[peer.ID]*refusal
+	mu       sync.Mutex
+	all      map[peer.ID]*refusal
+	warnings *rate.Limiter // nil: there was none
 }
 
 type refusal struct {
@@ -89,7 +94,7 @@ func (r *refusals) next(p peer.ID) time.Time {
 }
 
 // begin notes that the connection to p is about to be closed. ok is false if it was
-// before; first says that p has not been logged yet.
+// before; first says that p is to be logged: it was not yet, and there were not too many others.
 func (r *refusals) begin(p peer.ID) (ok, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +102,10 @@ func (r *refusals) begin(p peer.ID) (ok, first bool) {
 	if x.closing {
 		return false, false
 	}
-	first = !x.logged
+	if r.warnings == nil {
+		r.warnings = rate.NewLimiter(rate.Every(warnEvery), maxWarnings)
+	}
+	first = !x.logged && r.warnings.Allow()
 	x.closing, x.logged = true, true
 	return true, first
 }

@@ -129,6 +129,15 @@ func TestRefusals(t *testing.T) {
 	if len(r.all) != maxRefused {
 		t.Errorf("%d peers are remembered, want %d", len(r.all), maxRefused)
 	}
+	logged := 0
+	for i := range 2 * maxRefused {
+		if _, first := r.begin(lostPeerInfo(i).ID); first {
+			logged++
+		}
+	}
+	if logged < maxWarnings-1 || logged > 2*maxWarnings {
+		t.Errorf("%d of %d peers are logged, want %d", logged, 2*maxRefused, maxWarnings)
+	}
 }
 
 // Only what can be the name of a network is taken for one.
