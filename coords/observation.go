@@ -131,11 +131,16 @@ func NewObservations() *Observations {
 	return &Observations{of: map[string][]Observation{}, absent: map[string]bool{}}
 }
 
-// Add adds the round trips that a peer has published, with the place that it claims.
+// Add adds the round trips that a peer has published, with the place that it claims. It is called
+// once for each peer. Of several trips to one peer the first counts, as each peer has one vote on
+// another one, and none to itself does.
 func (r *Observations) Add(by string, from Coordinate, trips []Trip) {
 	clear(r.absent)
-	for _, t := range trips {
-		r.of[t.Peer] = append(r.of[t.Peer], Observation{By: by, From: from, RTT: t.RTT})
+	for i, t := range trips {
+		again := func(o Trip) bool { return o.Peer == t.Peer }
+		if t.Peer != by && !slices.ContainsFunc(trips[:i], again) {
+			r.of[t.Peer] = append(r.of[t.Peer], Observation{By: by, From: from, RTT: t.RTT})
+		}
 	}
 }
 

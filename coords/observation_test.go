@@ -3,6 +3,7 @@ package coords_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +96,32 @@ func TestObservationsOf(t *testing.T) {
 	}
 	if honest < 11 {
 		t.Errorf("counts %d of 12 honest peers", honest)
+	}
+}
+
+// A peer has one vote on the place of another one, however many trips it publishes, and none on its
+// own.
+func TestObservationsCountPeers(t *testing.T) {
+	t.Parallel()
+	rng := rand.New(rand.NewPCG(3, 1))
+	truth, lie := at(0, 0, 0, 0), at(300, 0, 0, 0)
+	all := coords.NewObservations()
+	for i, o := range reported(rng, 12, 2, truth, lie) {
+		trips := []coords.Trip{{Peer: "p", RTT: o.RTT}, {Peer: "q", RTT: trip(1)}}
+		if i >= 10 { // lies
+			trips = slices.Repeat(trips[:1], coords.TripsMax)
+		}
+		all.Add(fmt.Sprint(i), o.From, trips)
+	}
+	all.Add("p", lie, slices.Repeat([]coords.Trip{{Peer: "p", RTT: trip(1)}}, coords.TripsMax))
+	if of := all.Of("p"); len(of) != 12 {
+		t.Errorf("%d observations by 12 peers", len(of))
+	}
+	if got, moved := coords.Place(truth, all.Of("p")); moved {
+		t.Errorf("Place() = %v, misplaced by two of twelve peers", got)
+	}
+	if _, moved := coords.Place(lie, all.Of("p")); !moved {
+		t.Error("a lie stands that two of twelve peers and the liar confirm")
 	}
 }
 
