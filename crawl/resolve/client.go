@@ -141,15 +141,18 @@ type family struct {
 
 // lookupName looks up the A and AAAA records of a name at the same time.
 func (c *Client) lookupName(ctx context.Context, name string) (Answer, error) {
+	if err := c.limits.wait(ctx, name); err != nil {
+		return Answer{}, err
+	}
+	if err := take(ctx, c.order(c.servers())[0].rate); err != nil {
+		return Answer{}, err
+	}
 	ctx, cancel := context.WithCancel(ctx)
-	results := make(chan family, 2)
+	results := make(chan family, perLookup)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	for _, qtype := range [...]uint16{dns.TypeA, dns.TypeAAAA} {
-		if err := c.limits.wait(ctx, name); err != nil {
-			return Answer{}, err
-		}
+	for _, qtype := range [perLookup]uint16{dns.TypeA, dns.TypeAAAA} {
 		wg.Go(func() { results <- c.lookupType(ctx, name, qtype) })
 	}
 	first := <-results
@@ -209,8 +212,8 @@ func (c *Client) lookupType(ctx context.Context, name string, qtype uint16) fami
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	ttl := maxRecordTTL
-	for range maxQueries {
-		resp, err := c.ask(ctx, name, qtype)
+	for i := range maxQueries {
+		resp, err := c.ask(ctx, name, qtype, i == 0)
 		if err != nil {
 			return family{err: err}
 		}
@@ -230,8 +233,11 @@ func (c *Client) lookupType(ctx context.Context, name string, qtype uint16) fami
 	return family{err: &Error{Reason: ReasonMalformed, cause: errors.New("too many aliases")}}
 }
 
-// ask sends one query to one server after another until one answers.
-func (c *Client) ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, *Error) {
+// ask sends one query to one server after another until one answers. The token for the first is
+// taken already if paid is set.
+func (c *Client) ask(
+	ctx context.Context, name string, qtype uint16, paid bool,
+) (*dns.Msg, *Error) {
 	servers := c.servers()
 	last := &Error{Reason: ReasonTimeout}
 	failed := map[Server]bool{} // those that answered with an error
@@ -240,9 +246,10 @@ func (c *Client) ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, 
 			if failed[u.server] {
 				continue
 			}
-			if err := u.rate.wait(ctx); err != nil {
-				return nil, asError(name, err)
+			if !paid && u.rate.Wait(ctx) != nil {
+				return nil, last
 			}
+			paid = false
 			resp, err := u.query(ctx, name, qtype, roundTimeout<<round)
 			if err == nil {
 				return resp, nil

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,7 +214,7 @@ func TestFailover(t *testing.T) {
 		ask := func(want ...string) {
 			t.Helper()
 			asked = nil
-			_, err := c.ask(t.Context(), "a.example", dns.TypeA)
+			_, err := c.ask(t.Context(), "a.example", dns.TypeA, false)
 			if err != nil || !slices.Equal(asked, want) {
 				t.Errorf("asked %v, %v, want %v", asked, err, want)
 			}
@@ -243,18 +246,52 @@ func TestRates(t *testing.T) {
 		if took := time.Since(start); took < 900*time.Millisecond || took > 1100*time.Millisecond {
 			t.Errorf("100 queries took %v, want 1s", took)
 		}
-		busy := 0
-		for range 1000 { // the limit of the domain counts when it is known to take too long
-			if _, err := func() (Answer, error) {
-				ctx, cancel := context.WithCancel(t.Context())
-				cancel()
-				return c.Lookup(ctx, "a.domain.example")
-			}(); errors.Is(err, ErrBusy) {
-				busy++
-			}
+		var busy atomic.Int64
+		var wg sync.WaitGroup
+		for range 200 { // 400 queries, of which the limit of the domain allows 300 within 2 s
+			wg.Go(func() {
+				if _, err := c.Lookup(t.Context(), "a.domain.example"); errors.Is(err, ErrBusy) {
+					busy.Add(1)
+				}
+			})
 		}
-		if busy == 0 {
+		wg.Wait()
+		if busy.Load() == 0 {
 			t.Error("no lookup of a busy domain was refused")
+		}
+	})
+}
+
+// TestBusyServer verifies that a limit that is far below the demand is used, and not for lookups
+// that have given up.
+func TestBusyServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewClient(ClientConfig{
+			Servers: []Server{{SchemeDNS, "192.0.2.1:53"}}, Rate: 10, Hosts: os.DevNull,
+			Dial: pipeDial(func(*dns.Msg) dnsReply {
+				return dnsReply{Addrs: addrs("203.0.113.1"), TTL: 300}
+			}),
+		})
+		start, answered := time.Now(), atomic.Int64{}
+		var wg sync.WaitGroup
+		for i := range 200 {
+			wg.Go(func() {
+				for n := 0; time.Since(start) < time.Minute; n++ {
+					_, err := c.Lookup(t.Context(), fmt.Sprintf("a%d-%d.example", i, n))
+					switch {
+					case err == nil:
+						answered.Add(1)
+					case !errors.Is(err, ErrBusy) || errors.Is(err, ErrTemporary):
+						t.Errorf("Lookup() = %v, want ErrBusy", err)
+					default:
+						time.Sleep(5 * time.Second)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := answered.Load(); n < 200 { // of 300 that need two queries each
+			t.Errorf("%d lookups were answered in a minute", n)
 		}
 	})
 }

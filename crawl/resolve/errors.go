@@ -13,9 +13,9 @@ var (
 )
 
 // ErrBusy is the error of a lookup that would have waited too long for the limit of queries about
-// one registered domain. It says nothing about the name, so it matches neither ErrNotFound nor
-// ErrTemporary, and is not cached.
-var ErrBusy = errors.New("too many queries about this domain")
+// one registered domain, or to one name server. It says nothing about the name, so it matches
+// neither ErrNotFound nor ErrTemporary, and is not cached.
+var ErrBusy = errors.New("too many queries for now")
 
 // Reason is why a host was not resolved.
 type Reason uint8

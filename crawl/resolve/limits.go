@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -8,7 +9,6 @@ import (
 	"golang.org/x/net/publicsuffix"
 	"golang.org/x/time/rate"
 
-	"peerd/internal/backoff"
 	"peerd/internal/lru"
 )
 
@@ -18,35 +18,31 @@ const (
 	domainRate = 100
 	// maxDomains bounds the domains that are counted.
 	maxDomains = 4096
-	// maxDomainWait is the longest wait for the limit of a domain. The caller tries again later,
-	// so that lookups of other domains need not wait.
-	maxDomainWait = 2 * time.Second
+	// maxWait is the longest wait for a limit. The caller tries again later, so that lookups of
+	// other domains need not wait, and there is time left for the answer.
+	maxWait = 2 * time.Second
 )
 
-// bucket is a token bucket that holds the tokens of one second, but at most 100.
-type bucket struct{ *rate.Limiter }
+// perLookup is the number of queries of a lookup: one for each type of address.
+const perLookup = 2
 
-func newBucket(perSecond int) bucket {
-	return bucket{rate.NewLimiter(rate.Limit(perSecond), min(perSecond, 100))}
-}
-
-// wait waits for a token, whatever the deadline of ctx is.
-func (b bucket) wait(ctx context.Context) error {
-	return backoff.Sleep(ctx, b.Reserve().Delay())
+// newBucket returns a token bucket that holds the tokens of one second: those of a lookup at least,
+// and 100 at most.
+func newBucket(perSecond int) *rate.Limiter {
+	return rate.NewLimiter(rate.Limit(perSecond), min(max(perSecond, perLookup), 100))
 }
 
 // limits are the token buckets of registered domains. Methods are safe for concurrent use.
 type limits struct {
 	mu      sync.Mutex
-	domains *lru.Simple[string, bucket]
+	domains *lru.Simple[string, *rate.Limiter]
 }
 
 func newLimits() *limits {
-	return &limits{domains: lru.NewSimple[string, bucket](maxDomains, nil)}
+	return &limits{domains: lru.NewSimple[string, *rate.Limiter](maxDomains, nil)}
 }
 
-// wait waits until a query about name may be sent. It returns ErrBusy at once if that would take
-// too long.
+// wait takes the tokens of a lookup of name, as take does.
 func (l *limits) wait(ctx context.Context, name string) error {
 	domain, err := publicsuffix.EffectiveTLDPlusOne(name)
 	if err != nil { // a public suffix itself
@@ -59,10 +55,17 @@ func (l *limits) wait(ctx context.Context, name string) error {
 		l.domains.Add(domain, b)
 	}
 	l.mu.Unlock()
-	r := b.Reserve()
-	if r.Delay() > maxDomainWait {
-		r.Cancel()
-		return ErrBusy
+	return take(ctx, b)
+}
+
+// take takes the tokens of a lookup, for which it waits for maxWait at most. It returns ErrBusy at
+// once, and takes none, if that would take longer: lookups that give up would leave no tokens for
+// others.
+func take(ctx context.Context, b *rate.Limiter) error {
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	if err := b.WaitN(waiting, perLookup); err != nil {
+		return cmp.Or(ctx.Err(), ErrBusy)
 	}
-	return backoff.Sleep(ctx, r.Delay())
+	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+	"golang.org/x/time/rate"
 )
 
 // failingFor is how long a name server that did not answer is asked after the others.
@@ -17,7 +18,7 @@ const failingFor = 10 * time.Second
 // upstream is a name server with its limit and its state.
 type upstream struct {
 	server    Server
-	rate      bucket
+	rate      *rate.Limiter
 	transport transport
 
 	mu       sync.Mutex
