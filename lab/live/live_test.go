@@ -303,10 +303,14 @@ var kindsOf = []events.Kind{"start", "mark", "message", "decision", "state", "le
 	"page", "page", "fetch", "sample", "review", "batch", "exchange", "lost", "state"}
 
 // small writes the events of one, a minute apart, and returns the name of the file.
-func small(t *testing.T) string {
+func small(t *testing.T) string { return smallOf(t, &fake{self: "me", run: "r"}, "proxy") }
+
+func smallOf(t *testing.T, f *fake, strategy string) string {
 	t.Helper()
-	f := &fake{self: "me", run: "r"}
 	for i, e := range one() {
+		if s, ok := e.(*events.Start); ok {
+			s.Strategy = strategy
+		}
 		f.add(float64(i)*60e6, e)
 		e.Head().Kind = kindsOf[i]
 	}
@@ -396,5 +400,25 @@ func TestFigures(t *testing.T) {
 	if err := Figures(write(t, []*fake{{}}), "", "", "").Run(t.Context(), experiment.Params{},
 		&out); !errors.Is(err, ErrEmpty) {
 		t.Errorf("without events: %v, want ErrEmpty", err)
+	}
+}
+
+// Logs of two experiments are compared although a day is between them: what one of them did to its
+// peers is not in the time of the other.
+func TestFiguresOfTwoLogs(t *testing.T) {
+	t.Parallel()
+	later := &fake{self: "me", run: "s", offset: 86_400e6}
+	var out experimenttest.Out
+	e := Figures([]string{small(t), smallOf(t, later, "random")}, "", "", "command")
+	if err := e.Run(t.Context(), experiment.Params{}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range out.Tables["summary"] {
+		if s := row.(summaryRow); s.Minutes != 15 {
+			t.Errorf("strategy %s ran for %v minutes, want 15", s.Strategy, s.Minutes)
+		}
+	}
+	if n := len(out.Tables["summary"]); n != 2 {
+		t.Errorf("%d strategies, want 2", n)
 	}
 }

@@ -94,7 +94,17 @@ type choice struct{ peer, subnet string }
 // that received the most URLs; those about one subnet about want.subnet, or the one with the most
 // requests.
 func read(names []string, want choice) ([]*group, int, error) {
-	strategies := map[clock]string{} // by run
+	strategies := map[clock]string{}            // by run
+	here := make([]map[string]bool, len(names)) // strategies of the runs in each log
+	each := func(fn func(log int, e events.Event) error) (skipped int, err error) {
+		for i, name := range names {
+			n, err := Each([]string{name}, func(e events.Event) error { return fn(i, e) })
+			if skipped += n; err != nil {
+				return skipped, err
+			}
+		}
+		return skipped, nil
+	}
 	urls, fetches := map[string]map[string]int{}, map[string]map[string]int{}
 	count := func(in map[string]map[string]int, strategy, what string, n int) {
 		if in[strategy] == nil {
@@ -102,11 +112,15 @@ func read(names []string, want choice) ([]*group, int, error) {
 		}
 		in[strategy][what] += n
 	}
-	_, err := Each(names, func(e events.Event) error {
+	_, err := each(func(log int, e events.Event) error {
 		k := clockOf(e.Head())
 		switch e := e.(type) {
 		case *events.Start:
 			strategies[k] = e.Strategy
+			if here[log] == nil {
+				here[log] = map[string]bool{}
+			}
+			here[log][e.Strategy] = true
 		case *events.Batch:
 			if !e.Sent {
 				count(urls, strategies[k], e.Self, e.Accepted)
@@ -133,10 +147,10 @@ func read(names []string, want choice) ([]*group, int, error) {
 		g.server = most(fetches[s], func(subnet string) bool { return subnet == want.subnet })
 		groups[s] = g
 	}
-	skipped, err := Each(names, func(e events.Event) error {
-		if _, ok := e.(*events.Mark); ok {
-			for _, g := range groups {
-				g.add(e)
+	skipped, err := each(func(log int, e events.Event) error {
+		if _, ok := e.(*events.Mark); ok { // those of other logs have times of other experiments
+			for strategy := range here[log] {
+				groups[strategy].add(e)
 			}
 		} else if g := groups[strategies[clockOf(e.Head())]]; g != nil {
 			g.add(e)
