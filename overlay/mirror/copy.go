@@ -53,6 +53,9 @@ type state struct {
 
 func newCopy(dir string, owner peer.ID) *Copy { return &Copy{Owner: owner, dir: dir} }
 
+// errDeleted means that the deletion of a copy has begun: a copy has a state before it has files.
+var errDeleted = errors.New("mirror: the copy was being deleted")
+
 // openCopy reads the copy in a folder.
 func openCopy(dir, name string) (*Copy, error) {
 	owner, err := peer.Decode(name)
@@ -61,6 +64,9 @@ func openCopy(dir, name string) (*Copy, error) {
 	}
 	c := newCopy(dir, owner)
 	raw, err := os.ReadFile(c.stateFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, errDeleted
+	}
 	if err == nil {
 		err = wire.Unmarshal(raw, &c.state)
 	}
@@ -263,5 +269,11 @@ func (c *Copy) behind(bytes int64) error {
 	return nil
 }
 
-// remove deletes the copy. No conversation begins any more.
-func (c *Copy) remove() error { return os.RemoveAll(c.dir) }
+// remove deletes the copy, its state first: Keeper.Open goes on with that if this process ends before.
+// No conversation begins any more.
+func (c *Copy) remove() error {
+	if err := os.Remove(c.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.RemoveAll(c.dir)
+}

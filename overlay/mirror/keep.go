@@ -71,7 +71,8 @@ type Keeper struct {
 	deleting map[peer.ID]bool // owners of copies of which the folders are being deleted
 }
 
-// Open reads the copies in Dir. It is called before the other methods.
+// Open reads the copies in Dir, and goes on with deletions that were interrupted. It is called before
+// the other methods.
 func (k *Keeper) Open() error {
 	k.started, k.copies, k.deleting = time.Now(), map[peer.ID]*Copy{}, map[peer.ID]bool{}
 	all, err := os.ReadDir(k.Dir)
@@ -79,7 +80,13 @@ func (k *Keeper) Open() error {
 		return fmt.Errorf("mirror: %w", err)
 	}
 	for _, d := range all {
-		c, err := openCopy(filepath.Join(k.Dir, d.Name()), d.Name())
+		dir := filepath.Join(k.Dir, d.Name())
+		c, err := openCopy(dir, d.Name())
+		if errors.Is(err, errDeleted) {
+			if err = os.RemoveAll(dir); err == nil {
+				continue
+			}
+		}
 		if err != nil {
 			k.Logger.Warn("ignored a copy of an archive that cannot be read", "name", d.Name(),
 				"err", err)

@@ -340,6 +340,49 @@ func TestAbsenceAndSweep(t *testing.T) {
 	}
 }
 
+// The deletion of a copy that was interrupted is finished at the next start: its files would count
+// for no limit. Anything else that is no copy is left alone.
+func TestInterruptedDeletion(t *testing.T) {
+	k := keeper(t, 1<<30)
+	owners := overlaytest.Peers(4, 2)
+	for _, o := range owners {
+		c, err := k.take(o.ID, 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, leave, err := c.enter(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		} else {
+			leave()
+		}
+		if _, err := c.parts(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.store(&piece{File: "a.warc.gz", Data: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	deleted := k.copies[owners[0].ID]
+	if err := os.Remove(deleted.stateFile()); err != nil { // the first thing that remove does
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(k.Dir, "notes"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Open(); err != nil {
+		t.Fatal(err)
+	}
+	if c := copyOf(k); c == nil || c.Owner != owners[1].ID {
+		t.Errorf("copies %v, want that of %v", k.All(), owners[1].ID)
+	}
+	if _, err := os.Stat(deleted.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the rest of the deleted copy is still there: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(k.Dir, "notes")); err != nil {
+		t.Error(err)
+	}
+}
+
 // A copy that stays empty or was never whole is deleted earlier, but not during a conversation.
 func TestSweepOfUnfilled(t *testing.T) {
 	k := keeper(t, 1<<30)
