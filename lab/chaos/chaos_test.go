@@ -361,6 +361,13 @@ func TestRefetchedAndRepeated(t *testing.T) {
 		r.Refetched) != 1 || r.Refetched[0] != want {
 		t.Errorf("%+v, want %+v", r.Refetched, want)
 	}
+	r.Scenario = "lost"
+	if !failed(&r, "fetched again") {
+		t.Error("a page that replicas must have known was fetched again, and no check failed")
+	}
+	if r.Refetched[0].Old = 0; failed(&r, "fetched again") {
+		t.Error("a check failed for pages that may have been lost with the peer")
+	}
 	r.Repeats.List = nil
 	if want := (Repeats{Total: 3, ByOther: 3}); !reflect.DeepEqual(r.Repeats, want) {
 		t.Errorf("%+v, want %+v", r.Repeats, want)

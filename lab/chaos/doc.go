@@ -11,7 +11,8 @@
 //	scenario   what the script does                     must hold besides politeness
 //	kills      kill -9 of three peers of eight,         coverage 1, overlap <= 0.5 %
 //	           which restart, again and again
-//	lost       kill -9 of one peer, home deleted        coverage 1, takeover in 60 s
+//	lost       kill -9 of one peer, home deleted        coverage 1, takeover in 60 s, no page
+//	                                                    again that it had 30 s before
 //	partition  half | half for --cut, then healed       coverage 1, overlap <= 2 %,
 //	                                                    one owner in 2 min
 //	leave      peerd stop of one peer for good          coverage 1, overlap 0, 5 s idle

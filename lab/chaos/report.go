@@ -66,8 +66,8 @@ func (r *Report) check() {
 		}
 	}
 	for _, f := range r.Refetched {
-		r.must(fmt.Sprintf("pages of peer %d fetched again", f.Peer), float64(f.Again),
-			float64(f.ArchivedThere+f.InFlight))
+		r.must(fmt.Sprintf("pages of peer %d fetched again that it had %v before", f.Peer,
+			replicaTime), float64(f.Old), 0)
 	}
 }
 
