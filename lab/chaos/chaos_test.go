@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -342,6 +343,40 @@ func TestDoublingIsOfOneCut(t *testing.T) {
 	}
 	if want := [][2]float64{{0, 0}, {1, 35}, {0, 0}, {1, 0}}; !slices.Equal(got, want) {
 		t.Errorf("subnets and seconds = %v, want %v", got, want)
+	}
+}
+
+// Peers do not fetch pages again to check reports, which the judge would take for faults, unless the
+// file with settings says so.
+func TestSettings(t *testing.T) {
+	for text, want := range map[string]float64{
+		"":                             0,
+		"[overlay]\nreplicas = 1":      0,
+		"crawl.min_delay = '2s'":       0,
+		"[crawl]\ncheck_reports = 0.5": 0.5,
+	} {
+		o := Options{Config: filepath.Join(t.TempDir(), "settings.toml")}
+		if err := os.WriteFile(o.Config, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		settings, err := o.settings()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := newProcess(0, t.TempDir(), "", settings, &loopback{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config.Default()
+		if err := config.Load(p.home.ConfigFile(), &c); err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Crawl.CheckReports; got != want {
+			t.Errorf("with %q check_reports is %v, want %v", text, got, want)
+		}
+		if text == "crawl.min_delay = '2s'" && c.Crawl.MinDelay.Duration != 2*time.Second {
+			t.Errorf("with %q min_delay is %v", text, c.Crawl.MinDelay)
+		}
 	}
 }
 
