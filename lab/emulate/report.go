@@ -93,7 +93,9 @@ type Report struct {
 	// TooEarly describes the first of them.
 	TooEarly         []string `json:"too_early,omitempty"`
 	RobotsViolations int      `json:"robots_violations"`
-	WallSeconds      float64  `json:"wall_s"`
+	// Unlogged counts the requests that the sites failed to log. No figure includes them.
+	Unlogged    int     `json:"unlogged"`
+	WallSeconds float64 `json:"wall_s"`
 
 	// Subnets has the outcome of each subnet with an owner and pages.
 	Subnets []Outcome `json:"subnets"`
@@ -113,6 +115,7 @@ func Evaluate(in Input) Report {
 		PolitenessViolations: a.Politeness.Violations,
 		TooEarly:             a.TooEarly,
 		RobotsViolations:     a.RobotsViolations,
+		Unlogged:             a.Lost,
 		ProbesPerSubnet:      ratio(in.Probes, int64(len(in.Subnets))),
 		ExtraRequests:        a.BareConnections,
 		WallSeconds:          round(in.Wall.Seconds(), 1e3),

@@ -21,8 +21,8 @@ func input() Input {
 	return Input{
 		Strategy: "proxy", Seed: 7, Peers: 2,
 		Audit: web.Audit{Sites: 2, PagesExpected: 5, PagesFetched: 4, Fetches: 5,
-			BareConnections: 4, RobotsViolations: 2, Politeness: web.Politeness{Violations: 1,
-				ByHost: 1}},
+			BareConnections: 4, RobotsViolations: 2, Lost: 6,
+			Politeness: web.Politeness{Violations: 1, ByHost: 1}},
 		Downloads: []Download{
 			{Peer: 0, URL: "http://a.test:80/1", Took: 30 * ms},
 			{Peer: 1, URL: "http://a.test:80/2", Took: 300 * ms, Estimation: true},
@@ -60,7 +60,7 @@ func TestEvaluate(t *testing.T) {
 		OptimalShare: 0.5, NearOptimalShare: 1,
 		EstimationsPerSubnet: 0.5, ProbesPerSubnet: 1.5, ExtraRequests: 4,
 		URLsExchangedPerPage: 2.5, ControlBytesPerPage: 1000,
-		PolitenessViolations: 1, RobotsViolations: 2, WallSeconds: 1.5,
+		PolitenessViolations: 1, RobotsViolations: 2, Unlogged: 6, WallSeconds: 1.5,
 		Subnets: []Outcome{
 			{Subnet: "10.0.1.0/24", Pages: 2, Estimations: 1, Owner: 0, OwnerMS: 20, Best: 0,
 				BestMS: 20},

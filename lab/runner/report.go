@@ -31,7 +31,8 @@ type crawlRow struct {
 	Overlap    float64 `json:"overlap"`
 	Unmeant    float64 `json:"overlap_without_checks"` // of reports
 	Early      int     `json:"politeness_violations"`
-	Forbidden  int     `json:"robots_violations"` // only sites know
+	Forbidden  int     `json:"robots_violations"`   // only sites know
+	Unlogged   int     `json:"requests_not_logged"` // by the sites
 	Seconds    float64 `json:"crawl_s"`
 	P50        float64 `json:"page_p50_ms"`
 	P90        float64 `json:"page_p90_ms"`
@@ -168,6 +169,7 @@ func (r *runner) tables(out experiment.Out, merged string) error {
 		{"overlap without checks of reports", "at most 0.005", row.Unmeant, row.Unmeant <= 0.005},
 		{"requests before their time", "0", row.Early, row.Early == 0},
 		{"requests that robots.txt forbids", "0", row.Forbidden, row.Forbidden == 0},
+		{"requests that the sites failed to log", "0", row.Unlogged, row.Unlogged == 0},
 		{"time until all peers were started", "at most 5m0s", setUp, setUp <= 5*time.Minute},
 	} {
 		out.Claim(c.what, c.want, fmt.Sprint(c.got), c.holds)
@@ -251,6 +253,7 @@ func (r *runner) judge(merged string) (crawlRow, *traces, error) {
 	row.JudgedBy, row.Comparable = "the logs of the sites", 1
 	row.Expected, row.Pages, row.Coverage = a.PagesExpected, a.PagesFetched, a.Coverage
 	row.Overlap, row.Early, row.Forbidden = a.Overlap, a.PolitenessViolations, a.RobotsViolations
+	row.Unlogged = a.Unlogged
 	hits, err := readHits(filepath.Join(r.dir, "logs", "sites.hits.jsonl.gz"))
 	switch row.Unmeant = row.Overlap; {
 	case err == nil:

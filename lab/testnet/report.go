@@ -53,6 +53,7 @@ func (r *Report) conclude(most Bounds) {
 	fall(r.PolitenessViolations > most.Early, "%d politeness violations, want %s%d",
 		r.PolitenessViolations, map[bool]string{true: "at most "}[most.Early > 0], most.Early)
 	fall(r.RobotsViolations > 0, "%d robots.txt violations, want 0", r.RobotsViolations)
+	fall(r.Unlogged > 0, "%d requests not logged, want 0", r.Unlogged)
 	fall(!unmeasured[r.Strategy] && r.Peers > 1 && r.Adaptation == nil && r.overRandom() >= 1,
 		"p90 is %.2f times that of random assignment, want less than 1", r.overRandom())
 }

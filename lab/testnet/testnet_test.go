@@ -91,6 +91,7 @@ func TestConclusion(t *testing.T) {
 			r *Report) {
 			r.Overlap, r.PolitenessViolations = .1, 2
 		},
+		"fell short: 7 requests not logged, want 0": func(r *Report) { r.Unlogged = 7 },
 		"fell short: p90 is 1.50 times that of random assignment, want less than 1": func(
 			r *Report) {
 			r.Download.P90 = 300
