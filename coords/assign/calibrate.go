@@ -146,7 +146,7 @@ func (e Evidence) cost(id string) float64 {
 	}
 	for _, c := range e.Candidates {
 		if c.ID == id {
-			least += float64(c.Wait) / float64(time.Millisecond)
+			least += ms(c.Wait)
 		}
 	}
 	return least

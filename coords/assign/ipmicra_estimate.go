@@ -227,8 +227,8 @@ func predicted(
 ) map[string]time.Duration {
 	out := make(map[string]time.Duration, len(run.open))
 	for i, c := range run.open {
-		ms, ok := run.times[c.ID]
-		if !ok || math.IsInf(ms, 1) {
+		took, ok := run.times[c.ID]
+		if !ok || math.IsInf(took, 1) {
 			sum, w := 0.0, 0.0
 			for k, v := range estimates {
 				if !math.IsNaN(v.logs[i]) {
@@ -239,21 +239,20 @@ func predicted(
 			if w == 0 {
 				continue
 			}
-			ms = math.Exp(sum/w) - 1
+			took = math.Exp(sum/w) - 1
 		}
-		out[c.ID] = time.Duration(min(max(ms, 0), predictedMax) * float64(time.Millisecond))
+		out[c.ID] = fromMillis(max(took, 0))
 	}
 	return out
 }
 
-// predictPage predicts the time of a page and its relative error by coordinates; ok is false if
-// there are none.
-func predictPage(p coords.Proxy, c Candidate) (ms, rel float64, ok bool) {
+// predictPage predicts the time of a page in ms, and its relative error, by coordinates; ok is false
+// if there are none.
+func predictPage(p coords.Proxy, c Candidate) (took, rel float64, ok bool) {
 	if p.Validate(len(c.At.Vec)) != nil {
 		return 0, 0, false
 	}
-	return float64(p.Predict(c.At, coords.DefaultKB*1000)) / float64(time.Millisecond),
-		max(p.At.Error, p.Error), true
+	return ms(p.Predict(c.At, coords.DefaultKB*1000)), max(p.At.Error, p.Error), true
 }
 
 // pageTimes replaces the times of probes that were downloads by those of a typical page,
@@ -272,13 +271,7 @@ func (s *search) pageTimes(samples []coords.Sample) {
 
 // proxyOf places the target by its probes; nil if none succeeded.
 func (s *search) proxyOf(samples []coords.Sample) *coords.Proxy {
-	bare := slices.Clone(samples)
-	for i, x := range bare {
-		if !x.Failed && x.FirstByte == 0 { // a connection only: a round trip without delay
-			bare[i].FirstByte = x.Connect
-		}
-	}
-	p, err := coords.Locate(bare)
+	p, err := coords.Locate(samples)
 	if err != nil {
 		near := s.best("")
 		i := slices.IndexFunc(s.open, func(c Candidate) bool { return c.ID == near.Choice })

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/netip"
 	"slices"
-	"time"
 
 	"peerd/coords"
 	"peerd/coords/registry"
@@ -62,8 +61,7 @@ func (c IPMicraProxyConfig) chance() float64 {
 	if c.Chance > 0 {
 		return c.Chance
 	}
-	ms := float64(c.Threshold) / float64(time.Millisecond)
-	return min(max((ms-10)/200, 0.03), 0.6)
+	return min(max((ms(c.Threshold)-10)/200, 0.03), 0.6)
 }
 
 // IPMicraProxyStrategy is IPMicra with the help of coordinates. Neighbouring subnets in

@@ -175,7 +175,7 @@ func (s *ProxyStrategy) probe(v assessment) string {
 func (s *ProxyStrategy) mostSaving(
 	v assessment, placing bool, places ...coords.Standing,
 ) string {
-	best, tie := v.bestMeasured(), float64(s.cfg.Tie)/float64(time.Millisecond)
+	best, tie := v.bestMeasured(), ms(s.cfg.Tie)
 	id, most := "", 0.0
 	if placing {
 		most = math.Inf(-1)
@@ -214,7 +214,7 @@ func (s *ProxyStrategy) choose(e Evidence, v assessment) string {
 	if math.IsInf(best, 1) {
 		return s.chooseBlind(e, v)
 	}
-	tie := float64(s.cfg.Tie) / float64(time.Millisecond)
+	tie := ms(s.cfg.Tie)
 	var names []string
 	for _, o := range v.options {
 		if o.high()+o.wait() <= best+tie {

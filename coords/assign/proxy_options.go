@@ -49,7 +49,7 @@ func (o option) paged() bool { return o.measured.Pages > 0 }
 func (o option) done() bool { return o.paged() || o.ok >= 2 || o.failed >= 2 }
 
 // wait returns the candidate's waiting time in ms.
-func (o option) wait() float64 { return float64(o.Wait) / float64(time.Millisecond) }
+func (o option) wait() float64 { return ms(o.Wait) }
 
 // assessment is the result of evaluating the evidence.
 type assessment struct {
@@ -151,7 +151,7 @@ func (s *ProxyStrategy) penalty(m coords.Measurement, d coords.Digest) float64 {
 	weight := float64(s.cfg.Budget)
 	rate := (float64(m.Failed) + weight*others) / (float64(m.Failed+m.OK) + weight)
 	excess := max(0, rate-others)
-	return float64(s.cfg.FailureCost) / float64(time.Millisecond) * excess / (1 - excess)
+	return ms(s.cfg.FailureCost) * excess / (1 - excess)
 }
 
 // predictedMax, in ms, keeps absurd times from overflowing a time.Duration.

@@ -54,9 +54,9 @@ func ProbeTime(s coords.Sample) float64 {
 	case s.Failed:
 		return math.Inf(1)
 	case !s.Reused && s.Connect > 0:
-		return float64(s.Connect) / float64(time.Millisecond)
+		return ms(s.Connect)
 	}
-	return float64(s.FirstByte) / float64(time.Millisecond)
+	return ms(s.FirstByte)
 }
 
 // search is a decision of a strategy that probes until a candidate is near enough.
@@ -110,7 +110,7 @@ func (s *search) probed(id string) bool {
 // near reports whether a peer probed within the threshold.
 func (s *search) near(id string) bool {
 	t, ok := s.times[id]
-	return ok && t <= float64(s.cfg.Threshold)/float64(time.Millisecond) && s.cfg.Threshold > 0
+	return ok && t <= ms(s.cfg.Threshold) && s.cfg.Threshold > 0
 }
 
 // probe returns the step that lets a peer probe.
