@@ -50,3 +50,19 @@ func TestSchedules(t *testing.T) {
 		}
 	}
 }
+
+// A seed of which the process fails has failed, whatever it has written before.
+func TestFailedProcess(t *testing.T) {
+	const script = `sum=$(printf %s "$0" | sed 's/.*"Sum":"\([^"]*\)".*/\1/')
+echo '{"Seeds":1,"Pages":5,"Fetched":5}' >"$sum"
+exit 1`
+	sum, err := PlaySeeds(t.Context(), SeedsOptions{Seeds: 2, AtOnce: 1,
+		Self: []string{"sh", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Seeds != 2 || sum.Failed != 2 || sum.Fetched != 10 {
+		t.Errorf("%d seeds, %d failed, %d pages, want 2, 2 and 10", sum.Seeds, sum.Failed,
+			sum.Fetched)
+	}
+}
