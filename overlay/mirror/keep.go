@@ -247,10 +247,10 @@ func (k *Keeper) take(owner peer.ID, size int64) (*Copy, error) {
 	k.mu.Lock()
 	c, known := k.copies[owner]
 	k.mu.Unlock()
+	if k.Bytes == 0 { // the owner leaves, and sweep deletes what there is
+		return nil, errNoMoreCopies
+	}
 	if !known {
-		if k.Bytes == 0 {
-			return nil, errNoMoreCopies
-		}
 		if err := k.room(nil, size); err != nil {
 			return nil, err
 		}

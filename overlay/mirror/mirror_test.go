@@ -124,6 +124,10 @@ func TestRefused(t *testing.T) {
 	if c := copyOf(limited); c.Bytes() > limited.Bytes/2 || c.Whole() {
 		t.Errorf("%d bytes of %d copied, whole: %v", c.Bytes(), limited.Bytes/2, c.Whole())
 	}
+	limited.Bytes = 0 // after a restart with other settings
+	if _, err := limited.take(s.Host.ID(), 0); err == nil {
+		t.Error("a peer that keeps no copies any more goes on with one")
+	}
 }
 
 // No peer but its owner changes a copy, and the owner only as a mirror expects.
