@@ -269,8 +269,8 @@ func (c *Copy) behind(bytes int64) error {
 	return nil
 }
 
-// remove deletes the copy, its state first: Keeper.Open goes on with that if this process ends before.
-// No conversation begins any more.
+// remove deletes the copy, its state first: Keeper.Open goes on with that if this process ends
+// before. No conversation begins any more.
 func (c *Copy) remove() error {
 	if err := os.Remove(c.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

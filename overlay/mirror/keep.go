@@ -71,8 +71,8 @@ type Keeper struct {
 	deleting map[peer.ID]bool // owners of copies of which the folders are being deleted
 }
 
-// Open reads the copies in Dir, and goes on with deletions that were interrupted. It is called before
-// the other methods.
+// Open reads the copies in Dir, and goes on with deletions that were interrupted. It is called
+// before the other methods.
 func (k *Keeper) Open() error {
 	k.started, k.copies, k.deleting = time.Now(), map[peer.ID]*Copy{}, map[peer.ID]bool{}
 	all, err := os.ReadDir(k.Dir)
