@@ -246,8 +246,8 @@ func predicted(
 	return out
 }
 
-// predictPage predicts the time of a page in ms, and its relative error, by coordinates; ok is false
-// if there are none.
+// predictPage predicts the time of a page in ms, and its relative error, by coordinates; ok is
+// false if there are none.
 func predictPage(p coords.Proxy, c Candidate) (took, rel float64, ok bool) {
 	if p.Validate(len(c.At.Vec)) != nil {
 		return 0, 0, false

@@ -346,8 +346,8 @@ func TestDoublingIsOfOneCut(t *testing.T) {
 	}
 }
 
-// Peers do not fetch pages again to check reports, which the judge would take for faults, unless the
-// file with settings says so.
+// Peers do not fetch pages again to check reports, which the judge would take for faults, unless
+// the file with settings says so.
 func TestSettings(t *testing.T) {
 	for text, want := range map[string]float64{
 		"":                             0,
