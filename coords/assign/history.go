@@ -8,6 +8,10 @@ import (
 	"peerd/coords"
 )
 
+// HistorySize is the number of downloads that the owner of a subnet keeps by History, which it calls
+// when there are a quarter more.
+const HistorySize = 96
+
 // History limits the downloads kept of a subnet, oldest first, to n and keeps their order. It
 // removes those next to which, before and after, the same peer has others at about the same time,
 // by the gap as a share of the age, and of a peer with many samples more than of one with few. The

@@ -188,8 +188,9 @@ func (c *colony) fetch(h *holding, peer int) {
 	h.at = h.at.Add(took)
 	c.age(h, took)
 	s.Taken = h.at.Add(-c.nature.gap)
-	if h.samples = append(h.samples, s); len(h.samples) > 120 {
-		h.samples = assign.History(h.samples, 96)
+	h.samples = append(h.samples, s)
+	if len(h.samples) > assign.HistorySize+assign.HistorySize/4 {
+		h.samples = assign.History(h.samples, assign.HistorySize)
 	}
 	h.pages++
 }

@@ -14,9 +14,6 @@ import (
 	"peerd/store"
 )
 
-// maxSamples bounds what is kept of a subnet's download times.
-const maxSamples = 96
-
 // record is the durable form of s. It contains the successor only from the commit on:
 // until then a restart decides again.
 func (s *subnet) record() (store.Subnet, error) {

@@ -56,8 +56,8 @@ func same(a, b coords.Coordinate) bool {
 
 // trim bounds the history: see assign.History.
 func (h *history) trim() {
-	if len(*h) > maxSamples+maxSamples/4 {
-		*h = historyOf(assign.History(h.samples(), maxSamples))
+	if len(*h) > assign.HistorySize+assign.HistorySize/4 {
+		*h = historyOf(assign.History(h.samples(), assign.HistorySize))
 	}
 }
 

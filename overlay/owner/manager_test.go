@@ -113,10 +113,10 @@ func TestObserveFailures(t *testing.T) {
 	if s.estimations != 1 {
 		t.Errorf("%d estimations", s.estimations)
 	}
-	for range 3 * maxSamples {
+	for range 3 * assign.HistorySize {
 		m.placement.Observe(subnetA, "", store.FetchReport{Outcome: store.OutcomeOK}, nil)
 	}
-	if n := len(s.history); n < 6 || n > maxSamples+maxSamples/4 {
+	if n := len(s.history); n < 6 || n > assign.HistorySize+assign.HistorySize/4 {
 		t.Errorf("%d samples kept", len(s.history))
 	}
 }
@@ -526,7 +526,7 @@ func FuzzEvidence(f *testing.F) {
 	f.Add([]byte{0x9f})
 	f.Fuzz(func(t *testing.T, evidence []byte) {
 		s, err := fromRecord(store.Subnet{Prefix: subnetA, Lease: sealed, Evidence: evidence})
-		if err != nil || len(s.history) > maxSamples {
+		if err != nil || len(s.history) > assign.HistorySize {
 			t.Errorf("%d samples, %v", len(s.history), err)
 		}
 	})

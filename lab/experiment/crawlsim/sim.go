@@ -56,8 +56,8 @@ func Default() Config {
 	watch := assign.DefaultReviewConfig()
 	return Config{
 		Watch: &watch, Pages: 50, Gap: time.Second, Pace: 10, PaceMax: time.Minute, Workers: 64,
-		WarmUp: 3 * time.Minute, FoundWithin: time.Minute, Samples: 64, Directory: 192,
-		Traits: 10 * time.Second,
+		WarmUp: 3 * time.Minute, FoundWithin: time.Minute, Samples: assign.HistorySize,
+		Directory: 192, Traits: 10 * time.Second,
 	}
 }
 

@@ -146,11 +146,11 @@ func report56(out experiment.Out, rows []serverRow, slowFrom, slowTo time.Durati
 				"servers were slow", stray, moves, subnets), moves == 0)
 	out.Note(simulated)
 	out.Note(
-		"One request every 10 s by a random one of %d peers, as in the thesis; 64 to 80 samples "+
+		"One request every 10 s by a random one of %d peers, as in the thesis; %d to %d samples "+
 			"are kept. The fit uses medians, so that it changes when half of them are new. In "+
 			"Malet's algorithm a sudden change increases the error; here the largest reported "+
 			"error is %.2f.",
-		peers, worst)
+		peers, assign.HistorySize, assign.HistorySize*5/4, worst)
 }
 
 // until returns the minutes from a time to the first row that fulfils ok.
