@@ -217,15 +217,15 @@ func (k *Keeper) handle(ctx context.Context, c *wire.Conn) error {
 	if err := c.Recv(&o); err != nil {
 		return err
 	}
+	if !k.limiter.Allow(requestRate, c.Peer(), time.Now()) {
+		return errors.New("too many conversations")
+	}
 	n, err := OpenNaming(o.Naming, k.Network, time.Now())
 	if err != nil {
 		return err
 	}
 	if n.Owner != c.Peer() || n.Mirror != k.Host.ID() || o.Bytes < 0 {
 		return fmt.Errorf("%w: %s named %s", ErrMessage, n.Owner, n.Mirror)
-	}
-	if !k.limiter.Allow(requestRate, c.Peer(), time.Now()) {
-		return errors.New("too many conversations")
 	}
 	cp, err := k.take(n.Owner, o.Bytes)
 	if err != nil {
