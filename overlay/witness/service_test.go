@@ -81,15 +81,16 @@ func TestIdleHeartbeats(t *testing.T) {
 			}
 			return sent.Load()
 		}
+		// A count may begin with a heartbeat and end with one to each witness.
 		witnesses, minute := int64(a.cfg.Members), time.Minute
-		if n, want := count(10*minute), witnesses*60; n < want-30 || n > want {
+		if n, want := count(10*minute), witnesses*60; n < want-30 || n > want+witnesses {
 			t.Errorf("%d heartbeats in ten minutes without subnets, want %d", n, want)
 		}
 		a.tells.idle.Store(false)
 		if n := count(6 * time.Second); n < witnesses {
 			t.Errorf("%d heartbeats within 6 s of a claim, want one to each witness", n)
 		}
-		if n, want := count(10*minute), witnesses*120; n < want-100 || n > want {
+		if n, want := count(10*minute), witnesses*120; n < want-100 || n > want+witnesses {
 			t.Errorf("%d heartbeats in ten minutes with subnets, want %d", n, want)
 		}
 	})
