@@ -65,7 +65,7 @@ func (t *ownTable) update(
 			err = e
 			continue
 		}
-		l.Grant, l.Takeover, l.Links = nil, nil, nil
+		l = bare(l)
 		s.sealed, s.short, s.lease = o.Sealed, short, l
 		learn(l)
 		if s.changedAt.IsZero() && (s.announcedAt.IsZero() || !same(l, s.announced)) {

@@ -16,12 +16,18 @@ import (
 
 // entry is the known lease of one subnet. It is immutable.
 type entry struct {
-	lease      lease.Lease // without grant and takeover
+	lease      lease.Lease // bare
 	delegation assign.Delegation
 }
 
+// bare returns l without what proves it, which is most of its size.
+func bare(l lease.Lease) lease.Lease {
+	l.Grant, l.Takeover, l.Links, l.Receipts = nil, nil, nil, nil
+	return l
+}
+
 func newEntry(l lease.Lease) *entry {
-	l.Grant, l.Takeover = nil, nil // already checked, and most of the size
+	l = bare(l)
 	return &entry{lease: l, delegation: assign.Delegation{Subnet: l.Subnet, Owner: l.Owner.String(),
 		Proxy: l.Proxy}}
 }

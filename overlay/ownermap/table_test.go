@@ -107,6 +107,20 @@ func TestTableIsBounded(t *testing.T) {
 	}
 }
 
+// A table does not keep what proves a lease.
+func TestEntryIsSmall(t *testing.T) {
+	l := granted(t, bob, carol, subnet(1), noon)
+	l.Receipts = make([]byte, 1000)
+	e := newEntry(l)
+	if k := e.lease; k.Grant != nil || k.Links != nil || k.Receipts != nil {
+		t.Errorf("newEntry keeps a grant of %d bytes, %d links and receipts of %d bytes",
+			len(k.Grant), len(k.Links), len(k.Receipts))
+	}
+	if e.lease.Owner != carol.ID || e.lease.Epoch != 2 {
+		t.Errorf("newEntry made %+v of %+v", e.lease, l)
+	}
+}
+
 func TestWithin(t *testing.T) {
 	tab := newTable(100)
 	six := netip.MustParsePrefix("2001:db8:7::/48")
