@@ -81,8 +81,15 @@ func TestReceive(t *testing.T) {
 	if _, err := a.receive(message(t, l(bob, 20, 0)), dave.ID, now); err != nil || heard != 8 {
 		t.Errorf("a rival's lease of an own subnet was not observed: %v", err)
 	}
-	if s := a.Stats(); s.Subnets != 4 || s.Received != 6 {
-		t.Errorf("Stats() = %+v, want 4 subnets and 6 received", s)
+	// That a better one was announced, by whomever, changes nothing about that.
+	best := granted(t, carol, dave, subnet(20), now)
+	for i, raw := range [][]byte{seal(t, dave, best), l(bob, 20, 0)} {
+		if _, err := a.receive(message(t, raw), dave.ID, now); err != nil || heard != 9+i {
+			t.Errorf("rival %d of an own subnet was not observed: %v", i, err)
+		}
+	}
+	if s := a.Stats(); s.Subnets != 4 || s.Received != 7 {
+		t.Errorf("Stats() = %+v, want 4 subnets and 7 received", s)
 	}
 	// A repetition counts as new after half of RepeatAfter.
 	later := now.Add(a.cfg.RepeatAfter)

@@ -62,28 +62,23 @@ func (t *table) size() int { return t.current.Load().Size() }
 
 // put adds a lease if it is better than the known one, and reports whether it did. A lease of
 // another peer that differs from the known one only in its times is not added until pause has
-// passed since the last one.
+// passed since the last one. An own subnet remains one until disown, whatever others announce.
 func (t *table) put(e *entry, own bool, now time.Time, pause time.Duration) bool {
 	p := e.lease.Subnet
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := t.current.Load()
-	if old, ok := all.Get(p); ok && own && lease.Better(e.lease, old.lease) == 0 { // ours again
+	if own && !t.own[p] {
 		t.own[p] = true
 		t.removeFromLRU(p)
 	}
 	if !t.adds(e, own, now, pause) {
 		return false
 	}
-	t.current.Store(all.InsertPersist(p, e))
+	t.current.Store(t.current.Load().InsertPersist(p, e))
 	t.dirty[p.String()] = true
-	if own {
-		t.own[p] = true
-		t.removeFromLRU(p)
-		return true
+	if !t.own[p] {
+		t.others.Add(p, now)
 	}
-	delete(t.own, p)
-	t.others.Add(p, now)
 	return true
 }
 
@@ -122,6 +117,7 @@ func (t *table) disown(p netip.Prefix, now time.Time) {
 	if t.own[p] {
 		delete(t.own, p)
 		t.others.Add(p, now)
+		t.dirty[p.String()] = true
 	}
 }
 
