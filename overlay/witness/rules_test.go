@@ -279,6 +279,16 @@ func TestWitnessIsNotFilled(t *testing.T) {
 	if accepted != maxWatchedOfPrefix {
 		t.Errorf("%d owners of one prefix, want %d", accepted, maxWatchedOfPrefix)
 	}
+	again := newWitnessState(testPeers[1].id, cfg, boot, 8, false) // it has read the owners
+	for owner := range g.watched {
+		again.watched[owner] = &watchedPeer{votes: map[netip.Prefix]*voteRecord{}, since: boot}
+		if _, err := again.onHeartbeat(boot, owner, home, heartbeat{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := again.onHeartbeat(boot, "another sybil", home, heartbeat{}); err == nil {
+		t.Errorf("after a restart there are more than %d owners of one prefix", accepted)
+	}
 	if _, err := g.onHeartbeat(boot, testPeers[0].id, netip.MustParsePrefix("198.51.100.0/24"),
 		heartbeat{Set: sealed}); err != nil {
 		t.Errorf("an owner of another prefix: %v", err)

@@ -84,6 +84,9 @@ func newWitnessState(
 func (g *witnessState) watch(owner peer.ID, from netip.Prefix) (*watchedPeer, error) {
 	w := g.watched[owner]
 	if w != nil {
+		if !w.prefix.IsValid() { // it was read from disk, or not connected over IP
+			w.prefix = from
+		}
 		return w, nil
 	}
 	w = &watchedPeer{prefix: from, votes: map[netip.Prefix]*voteRecord{}}
