@@ -37,10 +37,14 @@ func (f *failover) orphaned(l lease.Lease, sealed []byte) {
 		return
 	}
 	now := time.Now()
+	o := orphan{lease: l, sealed: sealed, asked: now}
 	if !f.orphans.change(l.Subnet, func(e *entry[orphan]) {
-		e.about.lease, e.about.sealed, e.about.asked = l, sealed, now
+		if old := e.about; old.lease.Owner == l.Owner && old.lease.Epoch == l.Epoch {
+			o.held = old.held
+		}
+		e.about = o
 	}) {
-		f.orphans.add(l.Subnet, time.Time{}, orphan{lease: l, sealed: sealed, asked: now})
+		f.orphans.add(l.Subnet, time.Time{}, o)
 	}
 }
 

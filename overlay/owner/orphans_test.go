@@ -177,6 +177,23 @@ func TestOrphanWithACopyElsewhere(t *testing.T) {
 	}
 }
 
+// A copy that was seen under an earlier lease says nothing of those under the next one.
+func TestOrphanOfNextOwner(t *testing.T) {
+	t.Parallel()
+	o := newOrphanFixture(t)
+	since := time.Now().Add(-time.Hour)
+	l := o.failover.orphans.entries[subnetA].about.lease
+	o.failover.orphans.entries[subnetA].about.held = since
+	o.failover.orphaned(l, nil)
+	if held := o.failover.orphans.entries[subnetA].about.held; !held.Equal(since) {
+		t.Errorf("the copy is known since %v, want %v", held, since)
+	}
+	o.failover.orphaned(l.Next(carol.id), nil)
+	if e := o.failover.orphans.entries[subnetA].about; !e.held.IsZero() || e.lease.Epoch != 2 {
+		t.Errorf("a copy of epoch %d is known since %v", e.lease.Epoch, e.held)
+	}
+}
+
 func TestOrphanOfAnotherOwner(t *testing.T) {
 	t.Parallel()
 	o := newOrphanFixture(t)
