@@ -463,12 +463,13 @@ func TestEvidence(t *testing.T) {
 	if !got.Moves[0].Equal(now.Add(-time.Hour)) || got.Moves[1].After(now) {
 		t.Errorf("moves %v", got.Moves)
 	}
-	many, err := cbor.Marshal(evidence{Moves: make([]time.Time, 10_000)})
+	many, err := cbor.Marshal(evidence{Moves: make([]time.Time, 10_000),
+		Samples: make([]coords.Sample, 10_000)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := openEvidence(many); len(got.Moves) > assign.MaxMoves {
-		t.Errorf("%d moves", len(got.Moves))
+	if got := openEvidence(many); len(got.Moves) > assign.MaxMoves || len(got.Samples) > maxSent {
+		t.Errorf("%d moves and %d samples", len(got.Moves), len(got.Samples))
 	}
 	for _, junk := range [][]byte{nil, {0xff}, []byte("junk"), {0x82, 0x01, 0x02}} {
 		if got := openEvidence(junk); len(got.Samples) != 0 {

@@ -14,6 +14,10 @@ import (
 	"peerd/store"
 )
 
+// maxSent bounds the download times that are read of those that another peer sends: no owner has
+// more (history.trim).
+const maxSent = assign.HistorySize + assign.HistorySize/4
+
 // record is the durable form of s. It contains the successor only from the commit on:
 // until then a restart decides again.
 func (s *subnet) record() (store.Subnet, error) {
@@ -103,6 +107,7 @@ func openEvidence(raw []byte) evidence {
 	if cbor.Unmarshal(raw, &e) != nil {
 		e = evidence{}
 	}
+	e.Samples = e.Samples[max(0, len(e.Samples)-maxSent):]
 	e.Moves = e.Moves[max(0, len(e.Moves)-assign.MaxMoves):]
 	e.Replicas = e.Replicas[:min(len(e.Replicas), MaxReplicas)]
 	return e

@@ -56,7 +56,7 @@ func same(a, b coords.Coordinate) bool {
 
 // trim bounds the history: see assign.History.
 func (h *history) trim() {
-	if len(*h) > assign.HistorySize+assign.HistorySize/4 {
+	if len(*h) > maxSent {
 		*h = historyOf(assign.History(h.samples(), assign.HistorySize))
 	}
 }
