@@ -318,7 +318,7 @@ func hostComes(t *testing.T) {
 	}
 	free := make(chan struct{})
 	go func() {
-		if err := b.departures.awaitAdded(t.Context(), b.subnets[newNet]); err != nil {
+		if err := b.departures.awaitExits(t.Context(), b.subnets[newNet]); err != nil {
 			t.Error(err)
 		}
 		close(free)

@@ -135,7 +135,7 @@ func (d *departures) handOver(ctx context.Context, s *subnet, to string) error {
 		return fmt.Errorf("%w: %w", handover.ErrBroken, err)
 	}
 	d.close(s)
-	if err := d.awaitAdded(ctx, s); err != nil {
+	if err := d.awaitExits(ctx, s); err != nil {
 		return err
 	}
 	if err := d.cfg.Frontier.Pause(ctx, s.prefix); err != nil {

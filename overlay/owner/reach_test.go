@@ -145,7 +145,7 @@ func TestSubnetStaysWhileHomeIsChosen(t *testing.T) {
 			tried++
 			free := make(chan struct{})
 			go func() {
-				if m.departures.awaitAdded(t.Context(), m.subnets[subnetA]) == nil {
+				if m.departures.awaitExits(t.Context(), m.subnets[subnetA]) == nil {
 					close(free)
 				}
 			}()

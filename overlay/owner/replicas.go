@@ -3,6 +3,7 @@ package owner
 import (
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -50,22 +51,31 @@ func (rs *replicas) maintainReplicas(now time.Time) error {
 	if rs.cfg.Witness != nil {
 		rs.cfg.Replicas.SetWitnessSet(rs.cfg.Witness.WitnessSet())
 	}
-	var all []assign.Candidate
+	candidates := sync.OnceValue(rs.candidates)
 	for _, s := range rs.guarded() {
-		ks, changed := rs.looked(s, now)
-		if n := rs.missing(ks, now); n > 0 && !rs.draining.Load() {
-			if all == nil {
-				all = rs.candidates()
-			}
-			for _, id := range rs.nominate(s, ks, all, n, now) {
-				ks, changed = append(ks, replicaPeer{id: id, well: now}), true
-			}
+		if !rs.enter(s) { // it has left: what is here is another peer's by now
+			continue
 		}
-		if err := rs.followed(s, ks, changed); rs.noteDiskFull(err) != nil {
+		err := rs.maintain(s, now, candidates)
+		rs.exit(s)
+		if rs.noteDiskFull(err) != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// maintain is maintainReplicas for a subnet that the caller has entered.
+func (rs *replicas) maintain(
+	s *subnet, now time.Time, candidates func() []assign.Candidate,
+) error {
+	ks, changed := rs.looked(s, now)
+	if n := rs.missing(ks, now); n > 0 && !rs.draining.Load() {
+		for _, id := range rs.nominate(s, ks, candidates(), n, now) {
+			ks, changed = append(ks, replicaPeer{id: id, well: now}), true
+		}
+	}
+	return rs.followed(s, ks, changed)
 }
 
 // missing returns how many replicas have to be added to those of a subnet. One that does not answer

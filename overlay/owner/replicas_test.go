@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/coords/assign"
 	"peerd/overlay/ownership"
 	"peerd/overlay/replica"
 )
@@ -41,6 +43,56 @@ func sheltered(t *testing.T, others ...someone) (*member, *fakeReplicas, *fakeWi
 	m.claim(subnetA)
 	m.plant("a.test", subnetA, addrA, 3)
 	return m, r, w
+}
+
+// leaveDirectory calls a function before it says who there is.
+type leaveDirectory struct {
+	Directory
+	before func()
+}
+
+func (d leaveDirectory) Candidates() []assign.Candidate {
+	d.before()
+	return d.Directory.Candidates()
+}
+
+// A subnet does not leave while its replicas are looked after. One that has left before is let
+// alone: what is here is a copy of another peer's.
+func TestReplicasOfWhatLeaves(t *testing.T) {
+	t.Parallel()
+	var m *member
+	leave := func() {}
+	m, r, _ := guardedBy(t, alice, nil, func(c *Config) {
+		c.Directory = leaveDirectory{directory{alice, bob}, func() { leave() }}
+	})
+	m.claim(subnetA)
+	m.claim(subnetB)
+	var first, left netip.Prefix
+	leave = sync.OnceFunc(func() {
+		m.table.mu.Lock()
+		defer m.table.mu.Unlock()
+		for p, s := range m.table.subnets {
+			if s.entered > 0 {
+				first = p
+				continue
+			}
+			left = p
+			delete(m.table.subnets, p)
+		}
+	})
+	if err := m.replicas.maintainReplicas(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if !first.IsValid() || !left.IsValid() {
+		t.Fatalf("%v was entered and %v was not, want one of two each", first, left)
+	}
+	if len(r.followers(first)) != 1 || len(r.followers(left)) != 0 {
+		t.Errorf("replicas %v, and of a subnet that has left %v", r.followers(first),
+			r.followers(left))
+	}
+	if n := m.table.subnets[first].entered; n != 0 {
+		t.Errorf("entered %d times more than exited", n)
+	}
 }
 
 func TestReplicaReplaced(t *testing.T) {

@@ -25,8 +25,8 @@ type subnet struct {
 	replication
 	contact contact
 	disk    diskState
-	adding  int           // hosts being added; none begins once the subnet is leaving
-	added   chan struct{} // closed when adding is 0; nil if no goroutine waits for it
+	entered int           // see table.enter
+	exited  chan struct{} // closed when entered is 0; nil if no goroutine waits for it
 }
 
 // ourLease is the lease of a subnet, and when it is renewed and read again.

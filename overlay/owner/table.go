@@ -116,15 +116,15 @@ func (t *table) guarded() []*subnet {
 	return all
 }
 
-// enter lets a host be added to a subnet, unless it is leaving or has left: it
-// does not go before the caller has called exit.
+// enter keeps a subnet from leaving until the caller has called exit: a host is added to it, or its
+// replicas are looked after. It returns false if it is leaving or has left.
 func (t *table) enter(s *subnet) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.subnets[s.prefix] != s || s.unit.Leaves() {
 		return false
 	}
-	s.adding++
+	s.entered++
 	return true
 }
 
@@ -132,28 +132,28 @@ func (t *table) enter(s *subnet) bool {
 func (t *table) exit(s *subnet) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s.adding--; s.adding == 0 && s.added != nil {
-		close(s.added)
-		s.added = nil
+	if s.entered--; s.entered == 0 && s.exited != nil {
+		close(s.exited)
+		s.exited = nil
 	}
 }
 
-// awaitAdded waits until no host is being added to a subnet that is leaving.
-func (t *table) awaitAdded(ctx context.Context, s *subnet) error {
+// awaitExits waits until all that have entered a subnet, which is leaving, have called exit.
+func (t *table) awaitExits(ctx context.Context, s *subnet) error {
 	t.mu.Lock()
-	if s.adding == 0 {
+	if s.entered == 0 {
 		t.mu.Unlock()
 		return nil
 	}
-	if s.added == nil {
-		s.added = make(chan struct{})
+	if s.exited == nil {
+		s.exited = make(chan struct{})
 	}
-	added := s.added
+	exited := s.exited
 	t.mu.Unlock()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-added:
+	case <-exited:
 		return nil
 	}
 }

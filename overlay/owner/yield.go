@@ -33,7 +33,7 @@ func (d *departures) leave(ctx context.Context, s *subnet) {
 // rerouted to the winner as URLs that we found, as far as it may not have them. When it
 // returns nil the subnet has left this peer.
 func (d *departures) yield(ctx context.Context, s *subnet) error {
-	if err := d.awaitAdded(ctx, s); err != nil {
+	if err := d.awaitExits(ctx, s); err != nil {
 		return err
 	}
 	if err := d.cfg.Frontier.Pause(ctx, s.prefix); err != nil {
