@@ -69,12 +69,12 @@ func (d *departures) move(ctx context.Context, s *subnet, to string) {
 			return
 		case ctx.Err() != nil:
 			return
-		case !d.granted(s):
+		case d.granted(s) && d.elsewhere(ctx, s, to), d.granted(s) && d.reclaim(ctx, s, to):
+			return
+		case !d.granted(s): // if another peer owns it, it is yielded
 			d.log.Info("handover failed; kept subnet", "subnet", s.prefix, "to", to,
 				"err", err)
 			d.stay(s, to)
-			return
-		case d.elsewhere(ctx, s, to), d.reclaim(ctx, s, to):
 			return
 		}
 		d.log.Warn("handover unconfirmed; asking the successor again", "subnet", s.prefix,

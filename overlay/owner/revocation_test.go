@@ -274,6 +274,46 @@ func testReclaim(t *testing.T, silence time.Duration, voted bool, epoch uint64) 
 	})
 }
 
+// A subnet that another peer than the successor is known to own is not reclaimed because yielding
+// it failed.
+func TestNotReclaimedWhileYielding(t *testing.T) {
+	t.Parallel()
+	dht := newDHT()
+	var routed atomic.Int32
+	var m *member
+	m, _, w := guardedOn(t, alice, dht, openStore(t), func(c *Config) {
+		c.Directory, c.Times.Orphan = directory{alice, bob}, time.Nanosecond
+		c.Outbox = outboxWith{Outbox: c.Outbox, route: func([]store.Pending) error {
+			if routed.Add(1) == 1 {
+				return errInjected
+			}
+			return nil
+		}}
+		c.Sender = sendFunc(func(ctx context.Context, _ peer.ID, _ handover.Offer,
+			grant func() ([]byte, error)) ([]byte, error) {
+			if _, err := grant(); err != nil {
+				return nil, err
+			}
+			takenBy(t, carol, dht)
+			if _, _, err := c.Leases.Refresh(ctx, subnetA); err != nil {
+				return nil, err
+			}
+			return nil, handover.ErrOutcomeUnknown
+		})
+	})
+	w.others = map[peer.ID][]byte{bob.id: witnessSetOf(t, bob, alice, carol)}
+	w.voters = []someone{alice, carol}
+	m.strategy.next = choose(bob)
+	m.claim(subnetA)
+	m.plant("a.test", subnetA, addrA, 3)
+	m.run()
+	until(t, "it is yielded", func() bool { return !m.Live(subnetA) })
+	if l, _ := m.cfg.Leases.Cached(subnetA); l.Owner != carol.id || routed.Load() < 2 {
+		t.Errorf("the lease is %v's of epoch %d, after %d tries to yield; want carol's after two",
+			l.Owner, l.Epoch, routed.Load())
+	}
+}
+
 // The state of a subnet that is being removed is not written down again, unless that fails.
 func TestRemove(t *testing.T) {
 	t.Parallel()
