@@ -38,10 +38,10 @@ func (k *leases) renew(ctx context.Context, s *subnet) {
 	k.mu.Lock()
 	l := s.lease
 	k.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	began := time.Now()
-	fresh, sealed, err := k.cfg.Leases.Renew(ctx, l)
+	fresh, sealed, err := k.cfg.Leases.Renew(within, l)
 	if k.renewed(s, l, fresh, sealed, began, err) {
 		err = k.save(s)
 		if err != nil {
