@@ -86,6 +86,12 @@ func (f *failover) toTake(now time.Time) []func(context.Context) {
 			groups[h.Owner] = append(g, h)
 		}
 	}
+	f.attempts.due(now, func(p netip.Prefix, _ *entry[int]) verdict {
+		if _, held := f.cfg.Replicas.Copy(p); held {
+			return skip // attempt begins it
+		}
+		return forget
+	})
 	var tasks []func(context.Context)
 	for _, g := range groups {
 		f.mu.Lock()

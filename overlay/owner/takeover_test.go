@@ -348,6 +348,27 @@ func TestTakeoverResumed(t *testing.T) {
 	again.taken(t, store.PhaseOwned)
 }
 
+// What is to be taken over is forgotten with the copy.
+func TestAttemptEndsWithCopy(t *testing.T) {
+	t.Parallel()
+	e := newCopyFixture(t, false, nil)
+	e.failover.resume(subnetA, looks)
+	e.failover.attempts.fail(subnetA, time.Now())
+	soon := time.Now().Add(time.Nanosecond)
+	for _, held := range []bool{true, false} {
+		if !held {
+			if err := e.replicas.Drop(subnetA); err != nil {
+				t.Fatal(err)
+			}
+			soon = time.Now().Add(takeWaitMax)
+		}
+		e.failover.toTake(soon)
+		if _, known := e.failover.attempts.get(subnetA); known != held {
+			t.Errorf("remembered = %v with a copy = %v", known, held)
+		}
+	}
+}
+
 // URLs for a copy have the DHT asked, unless it has just named another owner.
 func TestAcceptsAsksOnce(t *testing.T) {
 	t.Parallel()
