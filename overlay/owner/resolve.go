@@ -338,7 +338,7 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 	if _, held := w.cfg.Replicas.Copy(p); held {
 		// Mostly the sender has not heard of a handover, and learns of it. One that has
 		// another reason sends again.
-		if w.foreignUntil(p).Before(time.Now()) {
+		if w.foreignUntil(p).Before(w.cfg.Leases.Now()) {
 			w.failover.resume(p, 1)
 		}
 		sealed, _ = w.cfg.Leases.Sealed(p)
@@ -359,7 +359,8 @@ func (w *resolver) Accepts(p netip.Prefix) (ok, moving bool, sealed []byte) {
 // named another owner: each peer that has not heard of a handover sends some.
 const foreignFor = 30 * time.Second
 
-// foreignUntil returns until when a subnet counts as another peer's; zero: it does not.
+// foreignUntil returns until when, by the clock of the leases, a subnet counts as another peer's;
+// zero: it does not.
 func (w *resolver) foreignUntil(p netip.Prefix) time.Time {
 	e, ok := w.cfg.Leases.Get(p)
 	if !ok || e.Asked.IsZero() || e.Record.Owner == w.cfg.Self {

@@ -11,6 +11,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/coords/assign"
+	"peerd/internal/clock"
 	"peerd/overlay/lease"
 	"peerd/overlay/ownership"
 	"peerd/overlay/record/recordtest"
@@ -396,6 +397,27 @@ func TestAcceptsAsksOnce(t *testing.T) {
 	}
 	if until := e.resolver.foreignUntil(subnetA); time.Until(until) > foreignFor {
 		t.Errorf("not asked before %v, want at most %v from now", until, foreignFor)
+	}
+}
+
+// The same if the clock of this peer's leases is slow.
+func TestAcceptsAsksOnceWithSlowClock(t *testing.T) {
+	t.Parallel()
+	e := newCopyFixture(t, false, nil)
+	lc := lease.DefaultConfig()
+	lc.Self, lc.Key, lc.Values, lc.Settle = bob.id, bob.key, e.dht.Peer(), 0
+	lc.Clock = clock.Of(func() time.Time { return time.Now().Add(-time.Minute) })
+	leases, err := lease.NewRegistry(lc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Manager.cfg.Leases = leases
+	if _, _, err := leases.Refresh(t.Context(), subnetA); err != nil {
+		t.Fatal(err)
+	}
+	e.resolver.Accepts(subnetA)
+	if _, asked := e.failover.attempts.get(subnetA); asked {
+		t.Error("asked again at once")
 	}
 }
 
