@@ -63,19 +63,18 @@ var (
 type belief struct {
 	home     netip.Prefix
 	believed bool
-	until    time.Time
+	until    time.Time // until when that is decided; zero: it is not
+	denied   time.Time // when the owner of the home first denied; zero: it did not
 }
 
 // homeChecks remembers which home records are believed. Its methods are safe for concurrent use.
 type homeChecks struct {
 	mu      sync.Mutex
-	beliefs *lru.Simple[string, belief]
-	denied  *lru.Simple[string, time.Time] // since when
+	beliefs *lru.Simple[string, belief] // by host
 }
 
 func newHomeChecks() *homeChecks {
-	return &homeChecks{beliefs: lru.NewSimple[string, belief](maxBeliefs, nil),
-		denied: lru.NewSimple[string, time.Time](maxBeliefs, nil)}
+	return &homeChecks{beliefs: lru.NewSimple[string, belief](maxBeliefs, nil)}
 }
 
 // get returns what was decided on a home, if that was.
@@ -93,20 +92,19 @@ func (c *homeChecks) get(host string, p netip.Prefix, now time.Time) (believed, 
 func (c *homeChecks) set(host string, p netip.Prefix, believed bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.beliefs.Add(host, belief{p, believed, now.Add(beliefFor)})
-	c.denied.Remove(host)
+	c.beliefs.Add(host, belief{home: p, believed: believed, until: now.Add(beliefFor)})
 }
 
 // deny notes that the owner of a host's home denies, and reports whether it did so long ago, too.
-func (c *homeChecks) deny(host string, now time.Time) bool {
+func (c *homeChecks) deny(host string, p netip.Prefix, now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	since, ok := c.denied.Get(host)
-	if !ok || now.Sub(since) > beliefFor {
-		c.denied.Add(host, now)
+	v, _ := c.beliefs.Get(host)
+	if v.home != p || now.Sub(v.denied) > beliefFor {
+		c.beliefs.Add(host, belief{home: p, denied: now})
 		return false
 	}
-	return now.Sub(since) >= deniedTwice
+	return now.Sub(v.denied) >= deniedTwice
 }
 
 // believes reports whether the home p of a host, which its record names, is one. found are the
@@ -173,7 +171,7 @@ func (w *resolver) confirmed(
 	case Young:
 		return false, l.Owner, fmt.Errorf("%w: %v", errYoung, l.Owner)
 	case Denies:
-		if !w.checks.deny(host, time.Now()) {
+		if !w.checks.deny(host, p, time.Now()) {
 			w.cfg.Leases.Doubt(p) // perhaps another peer has it by now
 			return false, l.Owner, fmt.Errorf("%w: %v", errDenied, l.Owner)
 		}

@@ -85,6 +85,29 @@ func TestHomeElsewhere(t *testing.T) {
 	}
 }
 
+// TestDeniedByTwo verifies that a denial of the owner of one home does not count for the next home,
+// to which the host may be on its way.
+func TestDeniedByTwo(t *testing.T) {
+	t.Parallel()
+	c, now := newHomeChecks(), time.Now()
+	for i, d := range []struct {
+		home  netip.Prefix
+		after time.Duration
+		want  bool
+	}{
+		{subnetA, 0, false}, {subnetB, deniedTwice, false},
+		{subnetB, deniedTwice + time.Second, false},
+		{subnetB, 2 * deniedTwice, true}, {subnetB, 2*beliefFor + deniedTwice, false},
+	} {
+		if got := c.deny("a.test", d.home, now.Add(d.after)); got != d.want {
+			t.Errorf("denial %d, of %v after %v: %v, want %v", i, d.home, d.after, got, d.want)
+		}
+	}
+	if _, decided := c.get("a.test", subnetB, now.Add(deniedTwice)); decided {
+		t.Error("a denial decides")
+	}
+}
+
 // TestHomeJustMoved verifies that the owner is not asked if a fresh look-up shows the home.
 func TestHomeJustMoved(t *testing.T) {
 	t.Parallel()
