@@ -88,5 +88,8 @@ func (m *Map) save() {
 	}
 	if err := m.cfg.Store.Save(changes); err != nil {
 		m.log.Warn("failed to save leases", "err", err)
+		for key := range changes {
+			m.table.markDirty(key) // saved next time
+		}
 	}
 }

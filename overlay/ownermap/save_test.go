@@ -75,6 +75,24 @@ type brokenStore struct{}
 func (brokenStore) Save(map[string][]byte) error          { return errors.New("full") }
 func (brokenStore) Each(func(string, []byte) error) error { return errors.New("unreadable") }
 
+// What could not be saved is saved with the next changes.
+func TestSavedAfterFailure(t *testing.T) {
+	now := time.Now()
+	s := memStore{}
+	a := newMap(t, alice, nil)
+	if _, err := a.receive(message(t, seal(t, bob, owned(bob, subnet(1), now, nil))), dave.ID,
+		now); err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []Store{brokenStore{}, s} {
+		a.cfg.Store = store
+		a.save()
+	}
+	if len(s) != 1 {
+		t.Errorf("saved %v, want the lease", s)
+	}
+}
+
 func TestStoreFails(t *testing.T) {
 	c := newMap(t, alice, nil).cfg
 	c.Store = brokenStore{}
