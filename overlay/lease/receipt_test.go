@@ -72,6 +72,14 @@ func TestReceiptsTravel(t *testing.T) {
 			t.Errorf("%s: %d bytes of receipts, %v", name, len(bare.Receipts), err)
 		}
 	}
+	last, err := Takeover{Last: sealed}.normal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bare, receipts, err := record.Attached(last.Last); err != nil || len(bare) == 0 ||
+		len(receipts) > 0 {
+		t.Errorf("a takeover shows %d bytes of receipts, %v", len(receipts), err)
+	}
 	next := l
 	for i, p := range []someone{bob, alice, bob, alice, bob} {
 		next = passedOn(t, next, []someone{alice, bob}[i%2], p)

@@ -90,8 +90,8 @@ func (r *Registry) TakeOver(
 // of the last lease only what its owner signed; milliseconds.
 func (t Takeover) normal() (Takeover, error) {
 	if t.Slow() {
-		if s, err := split(t.Last); err == nil {
-			t.Last = s.Envelope
+		if last, err := LastOf(t.Last); err == nil { // else it is that already
+			t.Last = last
 		}
 		t.At = record.Millis(t.At.UnixMilli())
 		return t, nil
