@@ -2,6 +2,7 @@ package witness
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/netip"
 	"time"
@@ -173,12 +174,7 @@ func (w *watchedPeer) notices(acked bool, last uint64) (list []notice, more bool
 			list = append(list, notice{b.num, subnet, b.epoch, b.to})
 		}
 	}
-	order.SortFunc(list, func(a, b notice) int {
-		if a.Num < b.Num {
-			return -1
-		}
-		return 1
-	})
+	order.SortFunc(list, func(a, b notice) int { return cmp.Compare(a.Num, b.Num) })
 	if len(list) > maxNotices {
 		return list[:maxNotices], true
 	}
