@@ -81,8 +81,7 @@ func (y *copyPolicy) keeps(o replica.OpenRequest) bool {
 
 // toConfirm returns what reads leases for which peers ask for copies.
 func (y *copyPolicy) toConfirm(now time.Time) []func(context.Context) {
-	wanted := func(netip.Prefix) bool { return true }
-	return y.confirms.tasks(y.env, now, wanted, y.confirm)
+	return y.confirms.tasks(y.env, now, nil, y.confirm)
 }
 
 // confirm reads the lease of a subnet. If it is that of the peer that asked for a copy, that peer

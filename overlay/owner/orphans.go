@@ -54,9 +54,7 @@ func (f *failover) toRescue(now time.Time) []func(context.Context) {
 		return nil
 	}
 	groups := map[peer.ID][]orphan{}
-	f.mu.Lock()
-	free := asksAtOnce - f.asking
-	f.mu.Unlock()
+	free := asksAtOnce - int(f.asking.Load())
 	f.orphans.due(now, func(p netip.Prefix, e *entry[orphan]) verdict {
 		o, owner := e.about, e.about.lease.Owner
 		g, begun := groups[owner]
@@ -72,18 +70,9 @@ func (f *failover) toRescue(now time.Time) []func(context.Context) {
 		groups[owner] = append(g, o)
 		return begin
 	})
-	f.mu.Lock()
-	f.asking += len(groups)
-	f.mu.Unlock()
 	var tasks []func(context.Context)
 	for owner, g := range groups {
-		tasks = append(tasks, func(ctx context.Context) {
-			f.rescueAll(ctx, owner, g)
-			f.mu.Lock()
-			f.asking--
-			f.mu.Unlock()
-			f.wake()
-		})
+		tasks = append(tasks, f.group(func(ctx context.Context) { f.rescueAll(ctx, owner, g) }))
 	}
 	return tasks
 }

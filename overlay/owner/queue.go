@@ -158,7 +158,7 @@ func (q *queue[T]) rest(p netip.Prefix, now time.Time) {
 }
 
 // tasks returns what does the entries that are due and wanted, some at once; the others are
-// forgotten. An entry for which do returns an error is done again.
+// forgotten. Without wanted all are. An entry for which do returns an error is done again.
 func (q *queue[T]) tasks(
 	e *env, now time.Time, wanted func(netip.Prefix) bool,
 	do func(context.Context, netip.Prefix, T) error,
@@ -168,7 +168,7 @@ func (q *queue[T]) tasks(
 		switch {
 		case free == 0:
 			return skip
-		case !wanted(p):
+		case wanted != nil && !wanted(p):
 			return forget
 		}
 		free--

@@ -298,8 +298,7 @@ func (c *claimer) restored(ctx context.Context, r *restoring, err error) {
 	switch {
 	case errors.Is(err, errNothing):
 		c.restores.change(p, func(e *entry[*restoring]) {
-			e.state, e.about.over = entryWaits,
-				true
+			e.state, e.about.over = entryWaits, true
 		})
 	case over:
 		c.restores.done(p)

@@ -32,8 +32,7 @@ func (v *salvager) markOrphanedCopy(p netip.Prefix) {
 
 // toSalvage returns the tasks for orphaned copies.
 func (v *salvager) toSalvage() []func(context.Context) {
-	anyOf := func(netip.Prefix) bool { return true }
-	return v.copies.tasks(v.env, time.Now(), anyOf,
+	return v.copies.tasks(v.env, time.Now(), nil,
 		func(_ context.Context, p netip.Prefix, _ struct{}) error {
 			err := v.salvage(p)
 			if err != nil {

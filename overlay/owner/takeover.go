@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -56,7 +57,7 @@ type failover struct {
 	// to take over what is copied here; so often only look whether it is ours
 	attempts queue[int]
 	orphans  queue[orphan] // of owners that do not answer us
-	asking   int           // groups of both under way; guarded by mu
+	asking   atomic.Int64  // groups of both under way
 	// of owners that are there and do not follow up a copy; of Run alone
 	notified map[netip.Prefix]notification
 }
@@ -68,9 +69,7 @@ func (f *failover) toTake(now time.Time) []func(context.Context) {
 	}
 	groups := map[peer.ID][]replica.LocalCopy{}
 	quiet := map[peer.ID]time.Duration{}
-	f.mu.Lock()
-	free := asksAtOnce - f.asking
-	f.mu.Unlock()
+	free := asksAtOnce - int(f.asking.Load())
 	for _, h := range f.cfg.Replicas.Copies() {
 		if _, known := quiet[h.Owner]; !known {
 			quiet[h.Owner] = f.silence(h.Owner, now)
@@ -94,18 +93,19 @@ func (f *failover) toTake(now time.Time) []func(context.Context) {
 	})
 	var tasks []func(context.Context)
 	for _, g := range groups {
-		f.mu.Lock()
-		f.asking++
-		f.mu.Unlock()
-		tasks = append(tasks, func(ctx context.Context) {
-			f.takeAll(ctx, g)
-			f.mu.Lock()
-			f.asking--
-			f.mu.Unlock()
-			f.wake()
-		})
+		tasks = append(tasks, f.group(func(ctx context.Context) { f.takeAll(ctx, g) }))
 	}
 	return tasks
+}
+
+// group returns do as one of the groups under way, which it is until it has returned.
+func (f *failover) group(do func(context.Context)) func(context.Context) {
+	f.asking.Add(1)
+	return func(ctx context.Context) {
+		do(ctx)
+		f.asking.Add(-1)
+		f.wake()
+	}
 }
 
 // attempt says whether a copy is to be made ours now, and if so marks it as
