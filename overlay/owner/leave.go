@@ -176,16 +176,16 @@ func (d *departures) bringIn(ctx context.Context, s *subnet, to peer.ID) error {
 var errBeaten = errors.New("owner: the subnet has another owner")
 
 // stillOurs reads the lease of a subnet again before it is given away: two owners of one
-// epoch would make two of the next. If the DHT does not answer the subnet is treated as
-// ours; the successor reads the lease again.
+// epoch would make two of the next. That is also so for a grant that was saved before a crash,
+// and perhaps not sent. If the DHT does not answer the subnet is treated as ours; the successor
+// reads the lease again.
 func (d *departures) stillOurs(ctx context.Context, s *subnet) error {
-	if d.granted(s) {
-		return nil
-	}
 	d.leases.reread(ctx, s.prefix)
+	best, known := d.cfg.Leases.Cached(s.prefix)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.unit.State == ownership.Yielding {
+	if s.unit.State == ownership.Yielding ||
+		known && best.Owner != d.cfg.Self && d.beats(best, s.lease) {
 		return errBeaten
 	}
 	return nil

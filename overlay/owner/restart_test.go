@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -109,5 +110,39 @@ func TestRestart(t *testing.T) {
 	if _, err := m.resolver.Resolve(t.Context(), "a.test", netip.Addr{}); !errors.Is(err,
 		errLeaving) {
 		t.Errorf("a host of a committed subnet: %v", err)
+	}
+}
+
+// A grant that was saved before a crash is not sent if another peer has taken the subnet over
+// meanwhile, which the successor may not know.
+func TestGrantAfterTakeover(t *testing.T) {
+	t.Parallel()
+	dht, db := newDHT(), openStore(t)
+	var late atomic.Bool
+	change := func(c *Config) {
+		c.Directory = directory{alice, bob}
+		c.Sender = sendFunc(func(_ context.Context, _ peer.ID, _ handover.Offer,
+			grant func() ([]byte, error)) ([]byte, error) {
+			if late.Load() {
+				t.Error("the subnet was offered after the takeover")
+			}
+			_, err := grant()
+			return nil, errors.Join(err, handover.ErrOutcomeUnknown)
+		})
+	}
+	m := join(t, alice, dht, db, change)
+	m.strategy.next = choose(bob)
+	m.claim(subnetA)
+	m.plant("a.test", subnetA, addrA, 3)
+	stop := m.run()
+	until(t, "it is granted", func() bool { return m.phase(subnetA) == store.PhaseCommitting })
+	stop()
+	takenBy(t, carol, dht)
+	late.Store(true)
+	m = join(t, alice, dht, db, change)
+	m.run()
+	until(t, "it is yielded", func() bool { return !m.Live(subnetA) })
+	if n := m.routedURLs(); n != 3 {
+		t.Errorf("%d URLs were routed to the new owner, want 3", n)
 	}
 }
