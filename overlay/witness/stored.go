@@ -31,6 +31,20 @@ func voteKey(owner peer.ID, subnet netip.Prefix) string {
 	return votePrefix + owner.String() + "/" + subnet.String()
 }
 
+// parseVoteKey is the inverse of voteKey.
+func parseVoteKey(key string) (owner peer.ID, subnet netip.Prefix, err error) {
+	rest, ok := strings.CutPrefix(key, votePrefix)
+	name, prefix, cut := strings.Cut(rest, "/")
+	if !ok || !cut {
+		return "", subnet, ErrMessage
+	}
+	if owner, err = peer.Decode(name); err != nil {
+		return "", subnet, err
+	}
+	subnet, err = netip.ParsePrefix(prefix)
+	return owner, subnet, err
+}
+
 // storedVote is a vote in the Store. Since is in milliseconds since 1970.
 type storedVote struct {
 	Epoch uint64  `cbor:"1,keyasint"`
@@ -89,16 +103,7 @@ func (k *storedState) add(key string, val []byte) error {
 		k.sets[owner] = sealedSet{p, val}
 		return err
 	}
-	rest, ok := strings.CutPrefix(key, votePrefix)
-	name, prefix, cut := strings.Cut(rest, "/")
-	if !ok || !cut {
-		return ErrMessage
-	}
-	owner, err := peer.Decode(name)
-	if err != nil {
-		return err
-	}
-	subnet, err := netip.ParsePrefix(prefix)
+	owner, subnet, err := parseVoteKey(key)
 	if err != nil {
 		return err
 	}
@@ -178,12 +183,7 @@ func (s *Service) value(key string) ([]byte, error) {
 		}
 		return nil, err
 	}
-	name, prefix, _ := strings.Cut(strings.TrimPrefix(key, votePrefix), "/")
-	owner, err := peer.Decode(name)
-	if err != nil {
-		return nil, err
-	}
-	subnet, err := netip.ParsePrefix(prefix)
+	owner, subnet, err := parseVoteKey(key)
 	if err != nil {
 		return nil, err
 	}
