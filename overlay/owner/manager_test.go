@@ -526,7 +526,7 @@ func FuzzEvidence(f *testing.F) {
 	f.Add([]byte{0x9f})
 	f.Fuzz(func(t *testing.T, evidence []byte) {
 		s, err := fromRecord(store.Subnet{Prefix: subnetA, Lease: sealed, Evidence: evidence})
-		if err != nil || len(s.history) > assign.HistorySize {
+		if err != nil || len(s.history) > maxSent {
 			t.Errorf("%d samples, %v", len(s.history), err)
 		}
 	})

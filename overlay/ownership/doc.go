@@ -17,6 +17,6 @@
 //   - A subnet with a better lease never returns.
 //
 // Callers do the actions in order, and what Save asks for before any other peer learns of the
-// state. Package explore tries all orders of events of three peers that run this machine, the
-// witnesses of package witness and the judge of package lease.
+// state. TestExplore of package witness tries all orders of events of three peers that run this
+// machine, the witnesses of that package and the judge of package lease.
 package ownership
