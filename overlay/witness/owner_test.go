@@ -202,6 +202,34 @@ func TestWitnessSetIsDurable(t *testing.T) {
 	})
 }
 
+// A witness set that has ceased to be in force is not in force again after a restart: its members
+// may be gone.
+func TestRetiredSetIsNotRestored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, all := startPeers(t, 8)
+		defer f.end()
+		time.Sleep(30 * time.Second)
+		p, err := lease.OpenWitnessSet(all[0].service().WitnessSet())
+		if err != nil || len(p.Members) != 4 {
+			t.Fatalf("WitnessSet() = %+v, %v, want four members", p, err)
+		}
+		for _, id := range p.Members[:2] {
+			f.nodes[id].kill()
+		}
+		time.Sleep(2 * time.Minute) // the others know the next one
+		all[0].kill()
+		for _, id := range p.Members[2:] {
+			f.nodes[id].kill()
+		}
+		s := all[0].start(t)
+		time.Sleep(all[0].cfg.Hold)
+		if ok, _ := s.QuorumLease(); !ok {
+			t.Error("no quorum lease after a restart, though two of the four witnesses answer")
+		}
+	})
+}
+
 // A candidate with an old witness set receives the new one and asks again.
 func TestRequestVotesFollowsNewerSet(t *testing.T) {
 	t.Parallel()

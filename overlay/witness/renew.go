@@ -49,6 +49,22 @@ func (s *Service) renewSet(ctx context.Context, now time.Time, chosen []peer.ID)
 	s.log.Debug("changed witness set", "seq", seq, "members", len(chosen))
 }
 
+// saveRetired writes down that sets have ceased to be in force: after a restart they would be, and
+// their members may be gone by then. Those that were given up after lease.LongSilence stay in the
+// Store until something else is written, because the leases have to be read again after a restart.
+func (s *Service) saveRetired(ctx context.Context) {
+	s.mu.Lock()
+	due := s.retiredStored
+	s.retiredStored = false
+	s.mu.Unlock()
+	if !due || s.writer.save(ctx, keyOwn) == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retiredStored = true // repeated by the next call
+}
+
 // rereadLeases calls Node.RereadLeases if that is due; until it has returned there is
 // no quorum lease.
 func (s *Service) rereadLeases() {

@@ -38,6 +38,7 @@ type Service struct {
 
 	rereadDue     bool // Node.RereadLeases has to be called before there is a lease again
 	uninitialized bool // the Store is not marked as in use yet
+	retiredStored bool // the Store has a set that is not in force any more
 	heartbeats    map[peer.ID]*heartbeatState
 }
 
@@ -164,6 +165,7 @@ func (s *Service) run(ctx context.Context, g *errgroup.Group) {
 		}
 		s.rereadLeases()
 		s.renewSet(ctx, now, chosen)
+		s.saveRetired(ctx)
 		s.markInitialized(ctx, now)
 		if now.Sub(sweep) > VoteLife {
 			sweep = now
@@ -219,7 +221,11 @@ func (s *Service) review(now time.Time) (chosen, due []peer.ID) {
 // update brings the quorum lease and the sets in force up to date.
 // The caller holds mu.
 func (s *Service) update(now time.Time) {
+	sets := len(s.owner.sets)
 	unsure := s.owner.retireSets(now)
+	if len(s.owner.sets) < sets && !unsure {
+		s.retiredStored = true
+	}
 	unsure = s.owner.recovered(now) || unsure
 	s.rereadDue = s.rereadDue || unsure
 	if ok, _ := s.quorumLease(now); ok != s.hadLease {
