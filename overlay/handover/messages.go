@@ -76,8 +76,6 @@ const (
 	// maxTime bounds a handover after the subnet is paused. Copying, which may take
 	// longer, is done before.
 	maxTime = 10 * time.Minute
-	// maxWait bounds Offer.Wait.
-	maxWait = time.Hour
 	// maxTries is how many offers one Send makes to a successor that is behind.
 	maxTries = 3
 )

@@ -64,7 +64,6 @@ func (r *Receiver) handle(ctx context.Context, c *wire.Conn) error {
 	if err := o.check(); err != nil {
 		return c.Send(reply{Status: statusRefused, Reason: err.Error()})
 	}
-	o.Wait = min(max(o.Wait, 0), maxWait)
 	// Two streams could take the same subnet. The mark is set before AcceptOffer, so
 	// that no other stream changes its result.
 	key := receivingKey{from, o.Subnet}

@@ -108,8 +108,11 @@ func (a *arrivals) confirm(ctx context.Context, sealed []byte) (lease.Lease, err
 // inside returns an address of p that is not its network address.
 func inside(p netip.Prefix) netip.Addr { return p.Addr().Next() }
 
-// maxEstimations bounds what an offer says of the estimations before it.
-const maxEstimations = 1 << 20
+// Bounds of what an offer says of the estimations before it and of the crawl delay.
+const (
+	maxEstimations = 1 << 20
+	maxWait        = time.Hour
+)
 
 // TakeOwnership makes this peer the owner of a subnet with state that has arrived. It
 // returns this peer's lease, or an error that leaves the subnet with the owner.
@@ -162,7 +165,7 @@ func (a *arrivals) TakeOwnership(
 	if err := a.enrol(s, o.Pos, store.Counters{HandoversIn: 1}); err != nil {
 		return nil, err
 	}
-	a.admit(s, hosts, time.Now().Add(min(max(o.Wait, 0), time.Hour)))
+	a.admit(s, hosts, time.Now().Add(min(max(o.Wait, 0), maxWait)))
 	a.log.Info("received subnet", "subnet", o.Subnet, "from", from, "epoch", o.Epoch,
 		"hosts", len(hosts))
 	return sealed, nil
