@@ -236,7 +236,7 @@ func (n *Node) fetchWait(now time.Time) time.Duration {
 	if wait := n.quota.Wait(now); wait > 0 {
 		return wait
 	}
-	if !n.network.Online() || !n.manager.HasQuorumLease() {
+	if !n.network.Online() || !n.manager.HasQuorumLease() || n.peers.Twin() {
 		return fetchRetry
 	}
 	if n.traffic.Queue(traffic.Crawl) >= maxWaitingReads {

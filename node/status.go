@@ -186,7 +186,7 @@ func (n *Node) archiveStatus() *admin.Archive {
 }
 
 var obstacleNames = []string{
-	"offline", "paused", "volume", "space", "hours", "quota", "witnesses",
+	"offline", "paused", "volume", "space", "hours", "quota", "twin", "witnesses",
 }
 
 // obstacles returns, by name, why this peer fetches nothing now.
@@ -214,6 +214,10 @@ func (n *Node) obstacles(now time.Time) map[string]string {
 		all["quota"] = fmt.Sprintf(
 			"reached %d pages a day (crawl.pages_per_day), next request at %s",
 			c.PagesPerDay, now.Add(wait).Format("15:04:05"))
+	}
+	if n.peers.Twin() {
+		all["twin"] = "another process runs with the key of this peer, such as a copy of its " +
+			"home; stop one of them (peerd init makes a home with another key)"
 	}
 	if !n.manager.HasQuorumLease() {
 		all["witnesses"] = "too few of this peer's witnesses have heard it recently; " +

@@ -67,7 +67,7 @@ func (s *publisher) announce(ctx context.Context, now time.Time) {
 	if limited && s.early.TokensAt(now) < 1 {
 		return // before the change counts as announced
 	}
-	changed := s.self.changed(wait) || s.mustRefute(now)
+	changed := s.self.changed(wait) || s.mustRefute(now) || s.self.outdone()
 	switch {
 	case early && !changed:
 		return

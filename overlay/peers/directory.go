@@ -145,6 +145,9 @@ func (d *Directory) put(raw []byte, age time.Duration, told hearsay) (Beacon, er
 	return b, nil
 }
 
+// errOwn is the error for a beacon with the key of this peer.
+var errOwn = fmt.Errorf("%w: made by this peer", ErrKnown)
+
 // checkNew returns an error if raw claims to be a beacon of this peer or one that is not newer
 // than the known one. It does not check the signature: most beacons that arrive are known, and
 // checking signatures costs more than everything else.
@@ -154,7 +157,7 @@ func (d *Directory) checkNew(raw []byte) error {
 		return err
 	}
 	if claim.Peer == d.cfg.Self {
-		return fmt.Errorf("%w: made by this peer", ErrKnown)
+		return errOwn
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()

@@ -132,6 +132,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 			return err
 		}
 	}
+	last.Others = append(last.Others, x.dir.newerThan(reply.Beacon)...)
 	// Nothing but the pings may happen between here and sending last, because both sides
 	// measure.
 	seen, err := measure(c)
@@ -221,6 +222,7 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 		w := x.dir.syncRequest(x.self.coordinate(), first.Sync.MaxBeacons)
 		reply.Sync = &w
 	}
+	reply.Others = append(reply.Others, x.dir.newerThan(first.Beacon)...)
 	if err := c.Send(reply); err != nil {
 		return err
 	}
@@ -278,9 +280,9 @@ type thirdPeers struct {
 // finishExchange stores the results of an exchange. An error means that the other peer misbehaved.
 func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeers) error {
 	p := seen.Peer
-	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions {
+	if len(third.beacons) > maxFirstSync+1 || len(third.suspects) > maxSuspicions {
 		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
-			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
+			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync+1, maxSuspicions)
 	}
 	if err := cmp.Or(checkAbsent(third.absent), checkJoined(third.joined)); err != nil {
 		return err

@@ -18,6 +18,7 @@ const addrTTL = 10*time.Minute + time.Second
 // intake adds beacons to the directory, with the limits on who brings them.
 type intake struct {
 	*env
+	self    *self
 	states  *peerStates
 	clocks  *clocks
 	relayed wire.Limiter // limits what other peers relay
@@ -48,7 +49,10 @@ func (in *intake) addOwnBeacon(p peer.ID, raw []byte) error {
 
 // addBeacon adds a beacon that the peer from has relayed.
 func (in *intake) addBeacon(from peer.ID, a RelayedBeacon) error {
-	if in.dir.checkNew(a.Sealed) == nil && !in.relayed.Allow(relayRate, from, time.Now()) {
+	switch err := in.dir.checkNew(a.Sealed); {
+	case errors.Is(err, errOwn):
+		return in.returned(a.Sealed)
+	case err == nil && !in.relayed.Allow(relayRate, from, time.Now()):
 		return nil // it will be relayed again
 	}
 	b, err := in.dir.putHearsay(a.Sealed, a.age(), in.account(from))

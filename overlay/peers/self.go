@@ -22,6 +22,7 @@ import (
 type self struct {
 	cfg       *Config
 	suspected atomic.Bool // another peer suspects this one, until a beacon has refuted it
+	twin      twin
 
 	mu        sync.Mutex // never held during I/O
 	est       *coords.Estimator
@@ -117,6 +118,9 @@ func (s *self) changed(wait time.Duration) bool {
 	return s.announcer.Consider(s.est.Announced())
 }
 
+// outdone reports whether other peers know a newer beacon with the key of this peer.
+func (s *self) outdone() bool { return s.twin.last() > s.beacon().Seq }
+
 // makeBeacon makes and signs a new beacon of this peer.
 func (s *self) makeBeacon(
 	now time.Time, wait time.Duration, capacity float64, every time.Duration,
@@ -133,7 +137,8 @@ func (s *self) makeBeacon(
 		Version:  s.cfg.Version,
 		// Based on the time, so that it grows across restarts. If the clock was set back, the
 		// increment still changes the age class in digests.
-		Seq:      max(s.own.Seq+1<<classStep, uint64(max(now.UnixMilli(), 0))),
+		Seq: max(max(s.own.Seq, s.twin.last())+1<<classStep,
+			uint64(max(now.UnixMilli(), 0))),
 		Time:     now.Round(0),
 		Addrs:    addrs,
 		Traits:   s.traits,

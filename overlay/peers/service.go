@@ -84,7 +84,8 @@ func assemble(cfg *Config, me *self) *Service {
 			Zones: zone.DefaultConfig(), Dates: cfg.Clock, Me: me,
 		})}
 	s := &Service{env: e, self: me, states: &peerStates{all: make(map[peer.ID]*peerState)}}
-	s.intake = &intake{env: e, states: s.states, clocks: &clocks{log: e.log, most: cfg.Skew}}
+	s.intake = &intake{env: e, self: me, states: s.states,
+		clocks: &clocks{log: e.log, most: cfg.Skew}}
 	s.checker = &checker{env: e, self: me, states: s.states, intake: s.intake,
 		checks: semaphore.NewWeighted(maxChecks), indirect: semaphore.NewWeighted(maxIndirect)}
 	s.newcomers = newNewcomers(e.dir)

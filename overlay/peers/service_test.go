@@ -104,6 +104,28 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
+// Two processes with the same key both notice, through a third peer, and a peer does not get its
+// own beacons back.
+func TestTwins(t *testing.T) {
+	often := func(c *peers.Config) {
+		fast(c)
+		c.SlowInterval, c.SyncInterval = 100*time.Millisecond, time.Millisecond
+		c.Interval = time.Second
+	}
+	a, _ := start(t, 1, testNetwork, options{peers: often})
+	b, _ := start(t, 2, testNetwork, options{boot: a, peers: often})
+	eventually(t, 10*time.Second, "they meet", func() bool {
+		return a.peers.Directory().Len() == 1 && b.peers.Directory().Len() == 1
+	})
+	twin, _ := start(t, 2, testNetwork, options{boot: a, peers: often})
+	eventually(t, 30*time.Second, "both notice", func() bool {
+		return b.peers.Twin() && twin.peers.Twin()
+	})
+	if a.peers.Twin() {
+		t.Error("the third peer has a twin")
+	}
+}
+
 func TestNetworksDoNotMix(t *testing.T) {
 	a1, _ := start(t, 1, "net-a", options{peers: fast})
 	a2, _ := start(t, 2, "net-a", options{boot: a1, peers: fast})

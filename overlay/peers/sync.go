@@ -134,15 +134,21 @@ func (d *Directory) syncRequest(at coords.Coordinate, most int) syncRequest {
 	}
 	var known []zone.Peer
 	listed := 0
+	list := func(b Beacon) {
+		if w.covers(b.Peer) && listed < maxDigest {
+			listed++
+			have = binary.BigEndian.AppendUint32(have, hash(b, have[:digestSalt]))
+			have = binary.BigEndian.AppendUint16(have, class(b))
+		}
+	}
+	if d.cfg.Me != nil {
+		list(d.cfg.Me.beacon()) // or every peer would return it
+	}
 	d.mu.RLock()
 	for _, e := range d.entries {
 		if d.present(e, now) {
 			known = append(known, e.zonePeer())
-			if w.covers(e.beacon.Peer) && listed < maxDigest {
-				listed++
-				have = binary.BigEndian.AppendUint32(have, hash(e.beacon, have[:digestSalt]))
-				have = binary.BigEndian.AppendUint16(have, class(e.beacon))
-			}
+			list(e.beacon)
 		}
 	}
 	d.mu.RUnlock()
@@ -183,6 +189,22 @@ func (d *Directory) beaconsFor(w syncRequest, at coords.Coordinate) []RelayedBea
 		out = append(out, from[i].relayed(now))
 	}
 	return out
+}
+
+// newerThan returns the known beacon of a peer that shows another one, if that is older: then
+// another process with the same key has made the newer one, or the peer has before its clock was
+// set back.
+func (d *Directory) newerThan(sealed []byte) []RelayedBeacon {
+	claim, err := peek(sealed)
+	if err != nil {
+		return nil
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	if e := d.entries[claim.Peer]; e != nil && e.beacon.Seq > claim.Seq {
+		return []RelayedBeacon{e.relayed(d.cfg.Local.Now())}
+	}
+	return nil
 }
 
 func (e *entry) relayed(now time.Time) RelayedBeacon {
