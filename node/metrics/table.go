@@ -65,8 +65,8 @@ var crawlTable = []row{
 		one(func(s *State) float64 { return s.Pauses.Total.Seconds() })),
 	gauge("peerd_blocked",
 		"1 if this peer fetches nothing because it is offline, is paused, has too little space, "+
-			"is outside its hours, has used up its quota, or is not heard by enough witnesses; "+
-			"else 0.",
+			"is outside its hours, has used up its quota, is not heard by enough witnesses, or "+
+			"another process has its key; else 0.",
 		func(s *State, out emit) {
 			for reason, on := range s.Blocked {
 				v := 0.0

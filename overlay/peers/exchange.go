@@ -132,7 +132,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 			return err
 		}
 	}
-	last.Others = append(last.Others, x.dir.newerThan(reply.Beacon)...)
+	last.Others = append(last.Others, x.newerThan(reply.Beacon)...)
 	// Nothing but the pings may happen between here and sending last, because both sides
 	// measure.
 	seen, err := measure(c)
@@ -197,6 +197,21 @@ func measure(c *wire.Conn) (Exchange, error) {
 // maxExchangeID bounds the random number of an exchange: a Round fits into 32 bits.
 const maxExchangeID = 1 << 30
 
+// newerThan returns the known beacon of a peer that shows another one, if that is older: then
+// another process with the same key has made the newer one, or the peer has before its clock was
+// set back.
+func (x *exchanger) newerThan(sealed []byte) []RelayedBeacon {
+	claim, err := peek(sealed)
+	if err != nil {
+		return nil
+	}
+	known, ok := x.dir.Relayed(claim.Peer)
+	if b, err := peek(known.Sealed); !ok || err != nil || b.Seq <= claim.Seq {
+		return nil
+	}
+	return []RelayedBeacon{known}
+}
+
 // handle serves a stream of another peer.
 func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	var first hello
@@ -222,7 +237,7 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 		w := x.dir.syncRequest(x.self.coordinate(), first.Sync.MaxBeacons)
 		reply.Sync = &w
 	}
-	reply.Others = append(reply.Others, x.dir.newerThan(first.Beacon)...)
+	reply.Others = append(reply.Others, x.newerThan(first.Beacon)...)
 	if err := c.Send(reply); err != nil {
 		return err
 	}

@@ -191,22 +191,6 @@ func (d *Directory) beaconsFor(w syncRequest, at coords.Coordinate) []RelayedBea
 	return out
 }
 
-// newerThan returns the known beacon of a peer that shows another one, if that is older: then
-// another process with the same key has made the newer one, or the peer has before its clock was
-// set back.
-func (d *Directory) newerThan(sealed []byte) []RelayedBeacon {
-	claim, err := peek(sealed)
-	if err != nil {
-		return nil
-	}
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	if e := d.entries[claim.Peer]; e != nil && e.beacon.Seq > claim.Seq {
-		return []RelayedBeacon{e.relayed(d.cfg.Local.Now())}
-	}
-	return nil
-}
-
 func (e *entry) relayed(now time.Time) RelayedBeacon {
 	return RelayedBeacon{Sealed: e.sealed, Age: max(0, now.Sub(e.heard).Milliseconds())}
 }
