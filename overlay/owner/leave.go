@@ -250,7 +250,8 @@ func (rs *replicas) remains(s *subnet, to peer.ID) bool {
 	return slices.Contains(q.choose(rs.candidates(), rs.cfg.ReplicaCount), rs.cfg.Self)
 }
 
-// commit signs the grant and saves it before the successor may see it.
+// commit signs the grant and saves it before the successor may see it. Without the quorum lease
+// no peer sees it, even one that was sent before: the subnet may have another owner by now.
 func (d *departures) commit(s *subnet, to peer.ID) ([]byte, error) {
 	d.mu.Lock()
 	grant, l := s.grant, s.lease
@@ -282,10 +283,16 @@ func (d *departures) commit(s *subnet, to peer.ID) ([]byte, error) {
 		s.grant = nil
 		d.mu.Unlock()
 	}
+	if err == nil {
+		err = d.cfg.DB.Sync()
+	}
+	if err == nil && !d.HasQuorumLease() { // a slow disk may outlast it
+		err = errNoQuorumLease
+	}
 	if err != nil {
 		return nil, err
 	}
-	return grant, d.cfg.DB.Sync()
+	return grant, nil
 }
 
 // gone removes a subnet that another peer owns by the given lease. If that is not the

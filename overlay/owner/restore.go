@@ -256,14 +256,15 @@ func (c *claimer) loadGrant(p netip.Prefix) (g grantRecord, err error) {
 	return g, err
 }
 
-// signGrant returns the grant for a holder, signed and saved; an existing one is reused.
+// signGrant returns the grant for a holder, signed and saved; an existing one is reused. Either
+// needs the quorum lease.
 func (c *claimer) signGrant(r *restoring, to peer.ID, g grantRecord) ([]byte, error) {
 	p := r.lease.Subnet
 	switch {
-	case g.Grant != nil:
-		return g.Grant, nil
 	case !c.HasQuorumLease():
 		return nil, errNoQuorumLease
+	case g.Grant != nil:
+		return g.Grant, nil
 	case c.Live(p):
 		return nil, errors.New("owner: the subnet was recreated")
 	}
@@ -280,7 +281,13 @@ func (c *claimer) signGrant(r *restoring, to peer.ID, g grantRecord) ([]byte, er
 	}); err != nil {
 		return nil, err
 	}
-	return grant, c.cfg.DB.Sync()
+	if err := c.cfg.DB.Sync(); err != nil {
+		return nil, err
+	}
+	if !c.HasQuorumLease() { // a slow disk may outlast it
+		return nil, errNoQuorumLease
+	}
+	return grant, nil
 }
 
 // restored records the result of an attempt. URLs that wait for the subnet are resolved

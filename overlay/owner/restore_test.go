@@ -169,6 +169,11 @@ func TestRestoreGives(t *testing.T) {
 	delete(r.others, carol.id) // unconfirmed: bob is not given it
 	m.claimer.restores.done(subnetA)
 	_ = m.seekLost() // as after a restart
+	w.right = false
+	if err := m.seekLost(); !errors.Is(err, errNoQuorumLease) || len(grants) != 1 {
+		t.Fatalf("%v, %d grants without the right", err, len(grants))
+	}
+	w.right = true
 	if err := m.seekLost(); !errors.Is(err, errRestoring) || asked[len(asked)-1] != carol.id ||
 		string(grants[len(grants)-1]) != string(grants[0]) {
 		t.Errorf("%v; asked %v", err, asked)

@@ -11,6 +11,7 @@ import (
 
 	"peerd/overlay/handover"
 	"peerd/overlay/lease"
+	"peerd/overlay/ownership"
 	"peerd/overlay/record/recordtest"
 	"peerd/overlay/replica"
 	"peerd/overlay/witness"
@@ -223,6 +224,40 @@ func TestNoQuorumLease(t *testing.T) {
 	}
 	if _, err := m.departures.commit(m.subnets[subnetA], bob.id); err == nil {
 		t.Error("given away without the right")
+	}
+}
+
+// savingWitness is a Witness of which the quorum lease ends while a grant is saved.
+type savingWitness struct {
+	*fakeWitness
+	stored func() (store.Subnet, bool)
+}
+
+func (f savingWitness) QuorumLease() (bool, time.Time) {
+	s, _ := f.stored()
+	return s.Phase != store.PhaseCommitting, time.Time{}
+}
+
+// A grant leaves only while the quorum lease holds: also if that ended while the grant was saved,
+// and if it is not sent for the first time.
+func TestGrantLeavesWithQuorumLease(t *testing.T) {
+	t.Parallel()
+	m, _, w := sheltered(t, bob)
+	s := m.subnets[subnetA]
+	s.unit = ownership.Unit{State: ownership.Closed, To: bob.id.String()}
+	m.departures.cfg.Witness = savingWitness{w, func() (store.Subnet, bool) {
+		return m.stored(subnetA)
+	}}
+	for range 2 {
+		if _, err := m.departures.commit(s, bob.id); !errors.Is(err, errNoQuorumLease) ||
+			!m.departures.granted(s) {
+			t.Fatalf("%v, granted %v; want that the grant is kept here", err,
+				m.departures.granted(s))
+		}
+	}
+	m.departures.cfg.Witness = w
+	if g, err := m.departures.commit(s, bob.id); err != nil || string(g) != string(s.grant) {
+		t.Errorf("with the quorum lease again: %x, %v", g, err)
 	}
 }
 
