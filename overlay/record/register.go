@@ -16,7 +16,6 @@ import (
 
 	"peerd/internal/clock"
 	"peerd/internal/faults"
-	"peerd/internal/lru"
 )
 
 // ErrKey is returned for a record under a key that is not its own.
@@ -113,7 +112,8 @@ type Config struct {
 	// Settle is the wait between writing a record and reading it back. It has to outlast a
 	// lookup and a write of a rival: 0.5 s each where round trips are up to 240 ms. 0: no wait.
 	Settle time.Duration
-	// CacheSize bounds the records in memory.
+	// CacheSize bounds the records in memory, and their sealed forms to 1 KiB each on average. What
+	// only peers sent is forgotten first, and what this peer wrote last.
 	CacheSize int
 	// Clock dates records and checks their dates.
 	Clock clock.Clock
@@ -155,7 +155,7 @@ type Register[K comparable, R any] struct {
 	gate *semaphore.Weighted
 
 	mu    sync.Mutex // never held during I/O
-	cache *lru.Simple[K, Entry[R]]
+	cache *memory[K, R]
 }
 
 // New returns a Register that knows no record yet. It fails like Config.Validate.
@@ -164,7 +164,7 @@ func New[K comparable, R any](t *Type[K, R], cfg Config) (*Register[K, R], error
 		return nil, err
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
-	return &Register[K, R]{kind: t, cfg: cfg, cache: lru.NewSimple[K, Entry[R]](cfg.CacheSize, nil),
+	return &Register[K, R]{kind: t, cfg: cfg, cache: newMemory[K, R](cfg.CacheSize),
 		gate: semaphore.NewWeighted(maxWriters)}, nil
 }
 
@@ -195,9 +195,9 @@ func (r *Register[K, R]) LearnOwn(sealed []byte) (R, error) {
 func (r *Register[K, R]) Doubt(k K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e, ok := r.cache.Peek(k); ok && !e.Won {
+	if e, ok := r.cache.get(k); ok && !e.Won {
 		e.Asked = time.Time{}
-		r.cache.Add(k, e)
+		r.cache.put(k, e)
 	}
 }
 
@@ -217,7 +217,7 @@ func (r *Register[K, R]) Sealed(k K) ([]byte, bool) {
 func (r *Register[K, R]) Forget(k K) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cache.Remove(k)
+	r.cache.remove(k)
 }
 
 // Get returns what is remembered of k, unless it is void.
@@ -230,7 +230,7 @@ func (r *Register[K, R]) Get(k K) (Entry[R], bool) {
 
 // get is Get; the caller holds mu.
 func (r *Register[K, R]) get(k K, now time.Time) (Entry[R], bool) {
-	e, ok := r.cache.Get(k)
+	e, ok := r.cache.get(k)
 	if !ok || r.kind.Void(e.Record, now) {
 		return Entry[R]{}, false
 	}
@@ -255,7 +255,7 @@ func (r *Register[K, R]) Keep(e Entry[R]) Entry[R] {
 			e.Asked = old.Asked
 		}
 	}
-	r.cache.Add(k, e)
+	r.cache.put(k, e)
 	return e
 }
 
