@@ -125,7 +125,7 @@ func (c *Crawler) robotsForPeer(
 		case ctx.Err() != nil && got.Unreachable && f.report.Outcome == store.OutcomeNone:
 			return rules, f, ctx.Err()
 		}
-		c.elsewhere.add(append(f.elsewhere, origin), got)
+		c.elsewhere.add(append(f.sharing(got), origin), got)
 	}
 	if got.Unreachable {
 		return rules, f, nil

@@ -187,7 +187,7 @@ func (c *Crawler) robotsFor(
 		r.redirected = f.redirected
 		return r, f.requests, nil //nolint:nilerr // canceled: nothing is known about the origin
 	}
-	c.elsewhere.add(f.elsewhere, got)
+	c.elsewhere.add(f.sharing(got), got)
 	r, err = c.updateRobots(origin, got, known, old, &f)
 	if err == nil {
 		c.robots.add(origin, r)

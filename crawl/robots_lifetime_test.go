@@ -239,6 +239,53 @@ func TestRobotsElsewhereIsShared(t *testing.T) {
 	})
 }
 
+// TestRobotsElsewhereAfterManyRedirects verifies that a host that redirects too often to reach the
+// robots.txt of another host does not have that file count as absent for others.
+func TestRobotsElsewhereAfterManyRedirects(t *testing.T) {
+	moved := func(to string) string {
+		return response(http.StatusMovedPermanently, "Location: "+to+"\r\n", "")
+	}
+	const file = "http://www.test/robots.txt"
+	w := &memoryWeb{
+		robots: func(host string, _ int) string {
+			switch host {
+			case "long.test":
+				return moved("/r1")
+			case "www.test":
+				return moved("http://www.test:8443/robots.txt")
+			case "www.test:8443":
+				return response(http.StatusOK, "", "User-agent: *\nDisallow: /no\n")
+			}
+			return moved(file)
+		},
+		page: func(_, path string, _ int) string {
+			next := map[string]string{"/r1": "/r2", "/r2": "/r3", "/r3": "/r4", "/r4": file}
+			if to := next[path]; to != "" {
+				return moved(to)
+			}
+			return response(http.StatusOK, "Content-Type: text/html\r\n", "")
+		},
+	}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		for i, host := range []string{"long.test", "a.test"} {
+			a := memoryAddr(i)
+			r.fatal(r.fr.AddHost(host, store.SubnetOf(a), a, time.Time{}))
+			r.seed(store.URL("http://"+host+"/"), store.URL("http://"+host+"/no"))
+			time.Sleep(time.Minute)
+		}
+		if n := len(w.times("www.test", "/robots.txt")); n != 2 {
+			t.Errorf("%d requests for robots.txt of the other host, want 2", n)
+		}
+		if ok, no := w.times("a.test", "/"), w.times("a.test", "/no"); len(ok) != 1 || len(no) > 0 {
+			t.Errorf("%d requests for / and %d for /no, want 1 and 0", len(ok), len(no))
+		}
+	}, func(c *crawl.Config) {
+		c.Delegate = resolving{c.Delegate, func(context.Context, string) ([]netip.Addr, error) {
+			return []netip.Addr{memoryAddr(9)}, nil
+		}}
+	})
+}
+
 // TestRobotsOfOwnHostIsUsed verifies that a host with a robots.txt that redirects to another host
 // of this peer does not wait for that host if its file is known.
 func TestRobotsOfOwnHostIsUsed(t *testing.T) {

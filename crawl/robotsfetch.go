@@ -56,6 +56,15 @@ func (f *robotsFetcher) unreachable() store.FetchReport {
 	return rep
 }
 
+// sharing returns the origins of other hosts for which a result holds as well: their files redirect
+// to the same one. After too many redirects there are none, because from there they are fewer.
+func (f *robotsFetcher) sharing(got robots.Result) []string {
+	if got.Status >= 300 && got.Status <= 399 {
+		return nil
+	}
+	return f.elsewhere
+}
+
 // throttled reports whether the last response asked to send the request later.
 func (f *robotsFetcher) throttled() bool {
 	return f.status == http.StatusTooManyRequests || f.retryAfter > 0

@@ -65,10 +65,9 @@ func Get(ctx context.Context, f Fetcher, origin string) (r Result, from string) 
 			}
 			break
 		}
-		// If a redirect is invalid or one too many, the file is treated as absent.
-		r.Unreachable = false
+		// If a redirect is invalid or one too many, the file of this origin is treated as absent.
+		r.Unreachable, from = false, origin
 		if u, err = canon.Join(u, got.Location); got.Location == "" || err != nil {
-			from = origin
 			break
 		}
 	}

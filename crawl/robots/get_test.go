@@ -127,6 +127,11 @@ func TestGetFrom(t *testing.T) {
 	const file, secure = "http://a.test/robots.txt", "https://a.test/robots.txt"
 	known := Result{Status: 200, Body: []byte("known"), Fetched: time.Now().Add(-time.Minute)}
 	redirect := func(to string) response { return response{status: 301, location: to} }
+	long := map[store.URL]response{
+		file: redirect("/1"), "http://a.test/1": redirect("/2"), "http://a.test/2": redirect("/3"),
+		"http://a.test/3": redirect("/4"), "http://a.test/4": redirect(secure),
+		secure: redirect("/r"), "https://a.test/r": {status: 200, body: "x"},
+	}
 	for _, c := range []struct {
 		name       string
 		responses  map[store.URL]response
@@ -153,6 +158,7 @@ func TestGetFrom(t *testing.T) {
 			"http://k.test", "known", 1},
 		{"invalid", map[store.URL]response{file: redirect(secure), secure: redirect("ftp://x/")},
 			"http://a.test", "", 2},
+		{"one too many", long, "http://a.test", "", 6},
 	} {
 		s := &script{responses: c.responses, valid: map[string]Result{
 			"http://k.test": known, "http://a.test": {Body: []byte("not asked")},
