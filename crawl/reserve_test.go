@@ -195,7 +195,8 @@ func TestOrdersObeyRobots(t *testing.T) {
 		c.RemoteTimeout = 20 * time.Second
 	})
 	s := newSite(t, 51, 1)
-	s.text("/robots.txt", "User-agent: *\nDisallow: /private\nCrawl-delay: 0.2\n")
+	s.text("/robots.txt", "User-agent: *\nDisallow: /private\nCrawl-delay: 0.2\n"+
+		strings.Repeat("# a large file\n", 10_000))
 	s.html("/")
 	broken := newSite(t, 52, 1)
 	broken.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

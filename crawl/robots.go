@@ -35,11 +35,8 @@ type originFailure struct {
 	givenUp bool
 }
 
-// robotsCache is a bounded cache by origin. The store keeps the text of the files.
-type robotsCache struct {
-	*lru.Cache[string, originRules]
-	size *atomic.Int64 // of all rules, in bytes
-}
+// robotsCache has the rules of origins. The store keeps the text of the files.
+type robotsCache struct{ originCache[originRules] }
 
 const (
 	// robotsCached is the number of origins in the cache.
@@ -50,14 +47,7 @@ const (
 )
 
 func newRobotsCache() robotsCache {
-	size := new(atomic.Int64)
-	rules, err := lru.NewWithEvict(robotsCached, func(_ string, r originRules) {
-		size.Add(-r.size())
-	})
-	if err != nil {
-		panic(err) // only if a size is not positive
-	}
-	return robotsCache{rules, size}
+	return robotsCache{newOriginCache(robotsCached, robotsCachedBytes, originRules.size)}
 }
 
 // size returns the memory of the rules in bytes.
@@ -71,10 +61,32 @@ func (r originRules) size() int64 {
 // add caches the rules of an origin, in place of those that were not used for longest.
 func (c robotsCache) add(origin string, r originRules) {
 	r.wait = 0
+	c.put(origin, r)
+}
+
+// originCache is a cache by origin of which the number of values and their size is bounded.
+type originCache[V any] struct {
+	*lru.Cache[string, V]
+	sizeOf func(V) int64 // in bytes
+	most   int64
+	size   *atomic.Int64 // of all values, in bytes
+}
+
+func newOriginCache[V any](n int, most int64, sizeOf func(V) int64) originCache[V] {
+	size := new(atomic.Int64)
+	values, err := lru.NewWithEvict(n, func(_ string, v V) { size.Add(-sizeOf(v)) })
+	if err != nil {
+		panic(err) // only if n is not positive
+	}
+	return originCache[V]{values, sizeOf, most, size}
+}
+
+// put caches a value, in place of those that were not used for longest.
+func (c originCache[V]) put(origin string, v V) {
 	c.Remove(origin)
-	c.size.Add(r.size())
-	c.Add(origin, r)
-	for c.size.Load() > robotsCachedBytes && c.Len() > 1 {
+	c.size.Add(c.sizeOf(v))
+	c.Add(origin, v)
+	for c.size.Load() > c.most && c.Len() > 1 {
 		c.RemoveOldest()
 	}
 }

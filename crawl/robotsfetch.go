@@ -16,7 +16,6 @@ import (
 	"peerd/crawl/resolve"
 	"peerd/crawl/robots"
 	"peerd/internal/backoff"
-	"peerd/internal/lru"
 	"peerd/store"
 )
 
@@ -261,30 +260,29 @@ func (f *robotsFetcher) Valid(origin string) (robots.Result, bool) {
 	return f.c.elsewhere.valid(origin)
 }
 
-// robotsElsewhere has the robots.txt of other hosts, by origin, to which those of our hosts
-// redirect. Many hosts may redirect to one, which then gets a request in each lifetime of its file,
-// not one for each of them. It is bounded, and only in memory: the subnets of those hosts may
-// belong to other peers.
-type robotsElsewhere struct {
-	*lru.Cache[string, robots.Result]
-}
+// robotsElsewhere has the robots.txt of other hosts, by origin: of those to which the files of our
+// hosts redirect, and of those from which this peer fetches for other peers. Many hosts may redirect
+// to one, and many pages be ordered of one, which then gets a request in each lifetime of its file.
+// It is only in memory: the subnets of those hosts may belong to other peers.
+type robotsElsewhere struct{ originCache[robots.Result] }
 
 const (
-	robotsElsewhereCached  = 256
-	maxRobotsElsewhereBody = 16 << 10 // bytes of a file; larger ones are rare
+	robotsElsewhereCached = 4096
+	robotsElsewhereBytes  = 4 << 20 // of all files
 )
 
 func newRobotsElsewhere() robotsElsewhere {
-	return robotsElsewhere{lru.New[string, robots.Result](robotsElsewhereCached)}
+	return robotsElsewhere{newOriginCache(robotsElsewhereCached, robotsElsewhereBytes,
+		func(r robots.Result) int64 { return int64(len(r.Body)) })}
 }
 
 // add adds the result for some origins, which may be the same by redirects.
 func (c robotsElsewhere) add(origins []string, got robots.Result) {
-	if got.Unreachable || len(got.Body) > maxRobotsElsewhereBody {
+	if got.Unreachable {
 		return
 	}
 	for _, o := range origins {
-		c.Add(o, got)
+		c.put(o, got)
 	}
 }
 
