@@ -262,7 +262,7 @@ func (c *Crawler) fetchLocally(
 	if twice || err != nil || c.checks.lookTwice(job.Entry.URL, rep, time.Now()) {
 		return false, errors.Join(err, c.releaseCharged(job, 1, gap, 0))
 	}
-	wait, err := c.commit(got, job, gap)
+	wait, err := c.commit(got, job, max(gap, c.askedWait(rep)))
 	c.forgetUnstored(job.Entry.URL, err)
 	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
 	if err == nil {
@@ -324,7 +324,7 @@ func (c *Crawler) fetchRemotely(
 		}
 		return false, c.requeueFailed(job, rep, began, gap, false)
 	}
-	wait, err := c.commitRemote(job, rep, 1, gap)
+	wait, err := c.commitRemote(job, rep, 1, max(gap, c.askedWait(rep)))
 	if err == nil {
 		c.checks.believed(peer, job.Entry)
 	}

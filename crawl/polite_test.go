@@ -185,3 +185,50 @@ func TestRetryAfter(t *testing.T) {
 		}
 	})
 }
+
+// Retry-After is also honoured, up to MaxThrottle, if the answer is final for its URL. In a page it
+// means nothing.
+func TestRetryAfterOfFinalAnswer(t *testing.T) {
+	const wait, most = 100 * time.Second, 150 * time.Second
+	for name, test := range map[string]struct {
+		status, seconds int
+		want            time.Duration
+	}{
+		"403": {http.StatusForbidden, 100, wait},
+		"500": {http.StatusInternalServerError, 100, wait},
+		"301": {http.StatusMovedPermanently, 100, wait},
+		"404": {http.StatusNotFound, 86400, most},
+		"200": {http.StatusOK, 100, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &memoryWeb{page: func(_, path string, _ int) string {
+				if path == "/2" {
+					return okPage
+				}
+				return response(test.status, fmt.Sprintf("Content-Type: text/html\r\n"+
+					"Location: http://b.test/\r\nRetry-After: %d\r\n", test.seconds), "")
+			}}
+			inVirtualTime(t, w, func(t *testing.T, r *rig) {
+				a := memoryAddr(0)
+				r.fatal(r.fr.AddHost("a.test", store.SubnetOf(a), a, time.Time{}))
+				r.seed("http://a.test/1")
+				time.Sleep(5 * time.Second)
+				r.seed("http://a.test/2")
+				queued := time.Now()
+				time.Sleep(time.Hour)
+				first, second := w.times("a.test", "/1"), w.times("a.test", "/2")
+				if len(first) != 1 || len(second) != 1 {
+					t.Fatalf("requests at %v and %v, want one each", first, second)
+				}
+				at := first[0].Add(test.want)
+				if at.Before(queued) {
+					at = queued
+				}
+				if d := second[0].Sub(at); d < 0 || d > 3*time.Second {
+					t.Errorf("the second request came %v after the first, want %v",
+						second[0].Sub(first[0]), test.want)
+				}
+			}, func(c *crawl.Config) { c.MaxThrottle = most })
+		})
+	}
+}

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -71,6 +72,15 @@ func (c *Crawler) releaseCharged(job frontier.Job, n int64, gap, wait time.Durat
 	wait, err := c.chargeSeparately(job.Host, n, max(gap, wait))
 	c.cfg.Frontier.Release(job, false, gap, wait)
 	return err
+}
+
+// askedWait returns how long a host is left alone because an answer that is final for its URL asks
+// for it: some sites limit requests with 403 and Retry-After. In a page the field means nothing.
+func (c *Crawler) askedWait(rep store.FetchReport) time.Duration {
+	if rep.Status < http.StatusMultipleChoices || rep.Status == http.StatusNotModified {
+		return 0
+	}
+	return min(rep.RetryAfter, c.cfg.MaxThrottle)
 }
 
 // quotaWait is how long a worker sleeps after another worker used up the last request that
