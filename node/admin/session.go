@@ -2,8 +2,10 @@ package admin
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,8 +40,13 @@ func (s *sessions) exchange(code string) (string, error) {
 	s.mu.Lock()
 	end, ok := s.codes[code]
 	delete(s.codes, code)
+	ok = ok && !time.Now().After(end)
+	if ok && len(s.tokens) >= maxSessions { // the first one to end makes room
+		delete(s.tokens, slices.MinFunc(slices.Collect(maps.Keys(s.tokens)),
+			func(a, b string) int { return s.tokens[a].Compare(s.tokens[b]) }))
+	}
 	s.mu.Unlock()
-	if !ok || time.Now().After(end) {
+	if !ok {
 		return "", fmt.Errorf("%w: the code is used up or expired; run \"peerd dashboard\" again",
 			ErrUnauthorized)
 	}

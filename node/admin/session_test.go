@@ -164,3 +164,28 @@ func TestCodesAndSessionsEnd(t *testing.T) {
 		}
 	})
 }
+
+// The newest sessions are valid: the others do not keep an operator out for a day.
+func TestNewSessionReplacesOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, h := withDashboard()
+		var all []*http.Cookie
+		for range maxSessions + 1 {
+			all = append(all, logIn(t, s, h))
+			time.Sleep(time.Second)
+		}
+		for i, cookie := range all {
+			want := http.StatusOK
+			if i == 0 {
+				want = http.StatusUnauthorized
+			}
+			got := ask(t, h, "GET "+pathAlive, func(r *http.Request) { r.AddCookie(cookie) })
+			if got != want {
+				t.Errorf("session %d: status %d, want %d", i, got, want)
+			}
+		}
+		if n := len(s.sessions.tokens); n != maxSessions {
+			t.Errorf("%d sessions, want %d", n, maxSessions)
+		}
+	})
+}
