@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"peerd/internal/backoff"
+	"peerd/internal/lru"
 	"peerd/node/admin"
 	"peerd/node/events"
 	"peerd/store"
@@ -43,7 +44,7 @@ type journal struct {
 	stored  uint64 // pages
 	samples ring[admin.Sample]
 	fits    map[netip.Prefix]fit
-	leaving map[string]string // by subnet: why it is being handed over
+	leaving *lru.Simple[string, string] // by subnet: why it is being handed over
 }
 
 func newJournal() *journal {
@@ -51,7 +52,8 @@ func newJournal() *journal {
 		presence: presenceEvery,
 		events:   ring[admin.Event]{max: maxEvents}, moves: ring[admin.Move]{max: maxMoves},
 		pages: ring[admin.Page]{max: maxPages}, samples: ring[admin.Sample]{max: maxSamples},
-		fits: map[netip.Prefix]fit{}, leaving: map[string]string{},
+		fits:    map[netip.Prefix]fit{},
+		leaving: lru.NewSimple[string, string](maxMoves, nil),
 	}
 }
 
@@ -174,15 +176,13 @@ func (j *journal) add(e admin.Event, message string) {
 	j.events.add(e)
 	switch e.Kind {
 	case admin.EventLeaving:
-		if len(j.leaving) < maxMoves {
-			j.leaving[e.Subnet] = strings.TrimPrefix(e.Text, startedHandover)
-		}
+		j.leaving.Add(e.Subnet, strings.TrimPrefix(e.Text, startedHandover))
 	case admin.EventGained, admin.EventLost:
 		why := message
-		if reason := j.leaving[e.Subnet]; reason != "" && e.Kind == admin.EventLost {
+		if reason, ok := j.leaving.Peek(e.Subnet); ok && e.Kind == admin.EventLost {
 			why += ": " + reason
 		}
-		delete(j.leaving, e.Subnet)
+		j.leaving.Remove(e.Subnet)
 		j.moves.add(admin.Move{Seq: e.Seq, At: e.At, Subnet: e.Subnet, Kind: e.Kind, Peer: e.Peer,
 			Why: why})
 	}

@@ -105,12 +105,16 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	pages := j.pages.reversed()
 	if len(j.events.list()) != maxEvents || len(j.moves.list()) != maxMoves ||
-		len(pages) != maxPages || len(j.fits) != maxFits || len(j.leaving) > maxMoves {
+		len(pages) != maxPages || len(j.fits) != maxFits || j.leaving.Len() > maxMoves {
 		t.Errorf("%d events, %d moves, %d pages, %d fits, %d leaving", len(j.events.list()),
-			len(j.moves.list()), len(pages), len(j.fits), len(j.leaving))
+			len(j.moves.list()), len(pages), len(j.fits), j.leaving.Len())
 	}
 	if pages[0].URL != fmt.Sprint(maxEvents+9) {
 		t.Errorf("the latest page is %s", pages[0].URL)
+	}
+	log.Info("handed over subnet", "subnet", fmt.Sprint(maxEvents+9))
+	if got, want := j.moves.reversed()[0].Why, "handed over subnet: x"; got != want {
+		t.Errorf("the latest move is because of %q, want %q", got, want)
 	}
 	events := j.events.list()
 	for i, e := range events {
