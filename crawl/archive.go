@@ -112,11 +112,11 @@ func (c *Crawler) archiveFailed(
 	ctx context.Context, job frontier.Job, rep store.FetchReport, gap time.Duration, cause error,
 ) error {
 	if !errors.Is(cause, warc.ErrNoSpace) {
-		c.cfg.Frontier.Release(job, false, gap, 0)
+		c.release(job, false, gap, 0)
 		return cause
 	}
 	wait, err := c.chargeSeparately(job.Host, 1, max(gap, rep.RetryAfter))
-	c.cfg.Frontier.Release(job, false, gap, max(wait, c.spaceWait))
+	c.release(job, false, gap, max(wait, c.spaceWait))
 	if err == nil && c.cfg.StopWhenFull {
 		err = fmt.Errorf("%w: %w", ErrNoSpace, cause)
 	}

@@ -26,7 +26,7 @@ func (c *Crawler) measure(
 		rep, err = c.cfg.Delegate.RequestConnect(ctx, job.Subnet, peer, req)
 	}
 	if ctx.Err() != nil {
-		c.cfg.Frontier.Release(job, false, gap, 0)
+		c.release(job, false, gap, 0)
 		return nil //nolint:nilerr // canceled: the error says nothing about the server
 	}
 	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
@@ -35,7 +35,7 @@ func (c *Crawler) measure(
 		c.cfg.Frontier.Return(job, false)
 		return nil
 	case err != nil && peer == "":
-		c.cfg.Frontier.Release(job, false, gap, 0)
+		c.release(job, false, gap, 0)
 		return err
 	case err != nil: // the other peer may still be connecting
 		c.log.Info("lost peer that was asked to connect",

@@ -38,6 +38,7 @@ type Crawler struct {
 	forgiven      atomic.Pointer[time.Time] // end of the last outage of the network
 	contents      *contentIndex
 	sitemaps      chan struct{} // slots for sitemaps in progress, which may be large
+	addrRest      time.Duration // the longest that an address is left alone after a request
 	spaceWait     time.Duration
 	checkInterval time.Duration
 	storeFull     atomic.Bool // the last write failed for lack of space
@@ -70,6 +71,7 @@ func New(cfg Config) (*Crawler, error) {
 		budget: newPageBudget(cfg.MaxPages), remoteFetches: newRemoteFetches(cfg.RemoteWorkers),
 		connects: make(chan struct{}, maxConcurrentConnects), contents: newContentIndex(),
 		sitemaps:  make(chan struct{}, maxConcurrentSitemaps),
+		addrRest:  max(maxAddrRest, cfg.RemoteTimeout, cfg.Pace.Longest()),
 		spaceWait: spaceWait, checkInterval: checkInterval,
 		checks: newChecker(cfg.CheckReports), sites: newSiteReports(),
 		crawllets: newCrawlletSites(), pings: ping.NewSites(),
@@ -149,7 +151,7 @@ func (c *Crawler) step(ctx context.Context) error {
 	}
 	d := c.cfg.Delegate.Dispatch(job.Subnet)
 	if d.Hold {
-		c.cfg.Frontier.Release(job, false, gap, retryWait)
+		c.release(job, false, gap, retryWait)
 		return nil
 	}
 	if d.Connect {
@@ -194,7 +196,7 @@ func (c *Crawler) runJob(
 			defer func() { <-c.sitemaps }()
 			return c.fetchLocally(ctx, job, req, gap)
 		default:
-			c.cfg.Frontier.Release(job, false, gap, retryWait)
+			c.release(job, false, gap, retryWait)
 			return false, nil
 		}
 	case c.checks.claimed(job.Entry.URL):
@@ -241,7 +243,7 @@ func (c *Crawler) fetchLocally(
 	}
 	rep := got.report
 	if ctx.Err() != nil && !rep.Outcome.Answered() { // canceled: says nothing about the URL
-		c.cfg.Frontier.Release(job, false, gap, 0)
+		c.release(job, false, gap, 0)
 		return false, nil
 	}
 	if errors.Is(got.cause, deny.ErrOptedOut) || errors.Is(got.cause, deny.ErrStopped) {
@@ -264,7 +266,7 @@ func (c *Crawler) fetchLocally(
 	}
 	wait, err := c.commit(got, job, max(gap, c.askedWait(rep)))
 	c.forgetUnstored(job.Entry.URL, err)
-	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
+	c.release(job, err == nil, gap, c.hostWait(wait, err))
 	if err == nil {
 		err = c.checkClaim(job, rep)
 	}
@@ -292,7 +294,7 @@ func (c *Crawler) fetchRemotely(
 		rep, err = checkReport(rep)
 	}
 	if err != nil && ctx.Err() != nil {
-		c.cfg.Frontier.Release(job, false, gap, 0)
+		c.release(job, false, gap, 0)
 		return false, nil //nolint:nilerr // canceled by this peer: says nothing about the other
 	}
 	failed := err == nil && findingOf(rep).failed()
@@ -307,7 +309,7 @@ func (c *Crawler) fetchRemotely(
 	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
 	switch {
 	case errors.Is(err, errRobotsElsewhere): // it has perhaps just requested the file
-		c.cfg.Frontier.Release(job, false, gap, 0)
+		c.release(job, false, gap, 0)
 		return false, nil
 	case errors.Is(err, ErrNotSent):
 		c.cfg.Frontier.Return(job, false)
@@ -328,7 +330,7 @@ func (c *Crawler) fetchRemotely(
 	if err == nil {
 		c.checks.believed(peer, job.Entry)
 	}
-	c.cfg.Frontier.Release(job, err == nil, gap, c.hostWait(wait, err))
+	c.release(job, err == nil, gap, c.hostWait(wait, err))
 	return err == nil && isPage(rep.Outcome) && !job.Entry.Kind.Revisit(), err
 }
 

@@ -216,7 +216,7 @@ func (r *crawlletRun) release(gap time.Duration, err error) error {
 	if r.gone {
 		r.job.Entry.Key = nil
 	}
-	r.c.cfg.Frontier.Release(r.job, false, gap, r.c.hostWait(wait, err))
+	r.c.release(r.job, false, gap, r.c.hostWait(wait, err))
 	return errors.Join(err, late)
 }
 

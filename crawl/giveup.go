@@ -60,7 +60,7 @@ func (c *Crawler) requeueFailed(
 		err = c.giveUpHost(job, health)
 	}
 	c.cfg.Frontier.SetRetryAt(job.Host, health.NextTry)
-	c.cfg.Frontier.Release(job, left && err == nil, gap, c.hostWait(wait, err))
+	c.release(job, left && err == nil, gap, c.hostWait(wait, err))
 	return err
 }
 

@@ -66,11 +66,22 @@ func (c *Crawler) chargeSeparately(
 	return c.hostWait(max(longer, wait), err), err
 }
 
+// maxAddrRest is for how long an address is left alone because of the Crawl-delay of a host there.
+// A host that does not answer takes as much of its time.
+const maxAddrRest = time.Minute
+
+// release ends a job for which a request was sent, as Frontier.Release. A gap that is longer than
+// any pause of a server is the Crawl-delay of the host, which need not hold up all others at its
+// address.
+func (c *Crawler) release(job frontier.Job, done bool, gap, hostWait time.Duration) {
+	c.cfg.Frontier.Release(job, done, min(gap, c.addrRest), max(gap, hostWait))
+}
+
 // releaseCharged charges a host for n requests, and ends a job; its entry stays queued. The host
 // waits for wait if that is longer than gap. The error comes from the store.
 func (c *Crawler) releaseCharged(job frontier.Job, n int64, gap, wait time.Duration) error {
 	wait, err := c.chargeSeparately(job.Host, n, max(gap, wait))
-	c.cfg.Frontier.Release(job, false, gap, wait)
+	c.release(job, false, gap, wait)
 	return err
 }
 

@@ -55,7 +55,7 @@ func (c *Crawler) releaseClocks(
 	if findingOf(rep).failed() {
 		wait = max(wait, c.cfg.BackOff)
 	}
-	r.Release(max(delay, pause), wait)
+	r.Release(min(max(delay, pause), c.addrRest), max(delay, wait))
 }
 
 // fetchReserved fetches a URL for another peer if its robots.txt allows that, which is requested

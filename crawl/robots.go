@@ -139,7 +139,7 @@ func (c *Crawler) checkRobots(
 		}
 		// The requests for robots.txt are charged like all others.
 		wait, failure := c.chargeSeparately(job.Host, asked, max(r.wait, r.delay))
-		c.cfg.Frontier.Release(job, done, r.delay, wait)
+		c.release(job, done, r.delay, wait)
 		return errors.Join(err, failure)
 	}
 	switch {
@@ -328,7 +328,7 @@ func (c *Crawler) requeueUnreachable(
 		err = c.giveUpHost(job, health)
 	}
 	c.cfg.Frontier.SetRetryAt(job.Host, health.NextTry)
-	c.cfg.Frontier.Release(job, false, r.delay, c.hostWait(wait, err))
+	c.release(job, false, r.delay, c.hostWait(wait, err))
 	return err
 }
 

@@ -369,6 +369,50 @@ func TestRobotsInSubnetKeepsClocks(t *testing.T) {
 	}
 }
 
+// TestCrawlDelayConcernsHost verifies that a host with a long Crawl-delay, which is kept, holds up
+// the other hosts at its address for a minute only.
+func TestCrawlDelayConcernsHost(t *testing.T) {
+	const pages, delay = 30, 30 * time.Minute
+	w := &memoryWeb{robots: func(host string, _ int) string {
+		if host == "slow.test" {
+			return response(http.StatusOK, "Cache-Control: max-age=86400\r\n",
+				fmt.Sprintf("User-agent: *\nCrawl-delay: %d\n", int(delay.Seconds())))
+		}
+		return response(http.StatusNotFound, "", "")
+	}}
+	inVirtualTime(t, w, func(t *testing.T, r *rig) {
+		began, a := time.Now(), memoryAddr(0)
+		for _, host := range []string{"slow.test", "b.test"} {
+			r.fatal(r.fr.AddHost(host, store.SubnetOf(a), a, time.Time{}))
+			for i := range pages {
+				r.seed(store.URL(fmt.Sprintf("http://%s/%d", host, i)))
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		if n, _ := w.requestsAfter("b.test", began); n != pages {
+			t.Errorf("%d pages of the other host after ten minutes, want %d", n, pages)
+		}
+		time.Sleep(time.Hour)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		var slow []time.Time
+		for _, h := range w.hits {
+			switch n := len(slow); {
+			case h.host == "slow.test":
+				if n > 0 && h.start.Sub(slow[n-1]) < delay {
+					t.Errorf("%v between two requests to the slow host", h.start.Sub(slow[n-1]))
+				}
+				slow = append(slow, h.start)
+			case n > 0 && h.start.Sub(slow[n-1]) < time.Minute:
+				t.Errorf("a request %v after one to the slow host", h.start.Sub(slow[n-1]))
+			}
+		}
+		if len(slow) != 3 {
+			t.Errorf("%d requests to the slow host, want its robots.txt and two pages", len(slow))
+		}
+	})
+}
+
 // TestRobotsOfOneOrigin verifies that the URLs of an origin of which the robots.txt is unreachable
 // do not delay those of another origin of the host, and are fetched when it is served.
 func TestRobotsOfOneOrigin(t *testing.T) {

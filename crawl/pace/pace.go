@@ -90,6 +90,14 @@ func New(c Config) (*Pacer, error) {
 	return &Pacer{cfg: c, servers: lru.New[netip.Addr, server](c.Servers)}, nil
 }
 
+// Longest returns the longest pause; 0 if p is nil.
+func (p *Pacer) Longest() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return p.cfg.Max
+}
+
 // Observe records the time of one answer, and of that the time from the end of the request to the
 // first byte: it depends on the load of the server, and not on the size of the answer or on whether
 // a connection was opened. slots is how many requests at a time the server may get: what it does
