@@ -261,9 +261,9 @@ func (f *robotsFetcher) Valid(origin string) (robots.Result, bool) {
 }
 
 // robotsElsewhere has the robots.txt of other hosts, by origin: of those to which the files of our
-// hosts redirect, and of those from which this peer fetches for other peers. Many hosts may redirect
-// to one, and many pages be ordered of one, which then gets a request in each lifetime of its file.
-// It is only in memory: the subnets of those hosts may belong to other peers.
+// hosts redirect, and of those from which this peer fetches for other peers. Many hosts may
+// redirect to one, and many pages be ordered of one, which then gets a request in each lifetime of
+// its file. It is only in memory: the subnets of those hosts may belong to other peers.
 type robotsElsewhere struct{ originCache[robots.Result] }
 
 const (

@@ -130,7 +130,8 @@ func TestGetFrom(t *testing.T) {
 	long := map[store.URL]response{
 		file: redirect("/1"), "http://a.test/1": redirect("/2"), "http://a.test/2": redirect("/3"),
 		"http://a.test/3": redirect("/4"), "http://a.test/4": redirect(secure),
-		secure: redirect("/r"), "https://a.test/r": {status: 200, body: "x"},
+		secure:             redirect("/r"),
+		"https://a.test/r": {status: 200, body: "x"},
 	}
 	for _, c := range []struct {
 		name       string
