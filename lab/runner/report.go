@@ -71,9 +71,12 @@ func (r *runner) report(ctx context.Context) error {
 	if err := r.writeMarks(); err != nil {
 		return err
 	}
-	logs, err := filepath.Glob(filepath.Join(r.dir, "logs", "*.events.jsonl.gz"))
+	logs, err := fs.Glob(os.DirFS(r.dir), "logs/*.events.jsonl.gz")
 	if err != nil {
 		return err
+	}
+	for i, name := range logs {
+		logs[i] = filepath.Join(r.dir, name)
 	}
 	merged := filepath.Join(r.dir, "merged.jsonl")
 	m, err := merge(merged, append(slices.Clone(logs), r.marksFile()))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -93,11 +94,11 @@ func (c *Copy) IndexDir() string {
 
 // RemoveOldIndexes deletes the folders that IndexDir has returned before.
 func (c *Copy) RemoveOldIndexes() error {
-	now := c.IndexDir()
-	all, err := filepath.Glob(filepath.Join(c.dir, "index-*"))
-	for _, dir := range all {
-		if dir != now {
-			err = errors.Join(err, os.RemoveAll(dir))
+	now := filepath.Base(c.IndexDir())
+	all, err := fs.Glob(os.DirFS(c.dir), "index-*")
+	for _, name := range all {
+		if name != now {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(c.dir, name)))
 		}
 	}
 	return err

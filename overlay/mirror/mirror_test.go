@@ -130,6 +130,21 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// The index of what a copy was before is deleted in a folder with any name.
+func TestRemoveOldIndexes(t *testing.T) {
+	c := newCopy(filepath.Join(t.TempDir(), "[a]"), "p")
+	old := c.IndexDir()
+	c.state.Version++
+	if err := errors.Join(os.MkdirAll(old, 0o700), os.Mkdir(c.IndexDir(), 0o700),
+		c.RemoveOldIndexes()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(c.dir)
+	if err != nil || len(left) != 1 || left[0].Name() != filepath.Base(c.IndexDir()) {
+		t.Errorf("%v remains, %v; want only the present index", left, err)
+	}
+}
+
 // No peer but its owner changes a copy, and the owner only as a mirror expects.
 func TestHostileOwner(t *testing.T) {
 	k := keeper(t, 1<<30)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -103,20 +104,28 @@ const extLog, extValues = ".mem", ".vlog"
 // syncLogs syncs the newest log of values, and with memtables the logs of all memtables, of which a
 // few exist. Badger itself syncs a log of values when it replaces it, but not that of a memtable.
 func syncLogs(dir string, memtables bool) error {
-	names, err := filepath.Glob(filepath.Join(dir, "*"+extValues))
+	files, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return err
 	}
-	names = names[max(0, len(names)-1):]
-	if memtables {
-		logs, err := filepath.Glob(filepath.Join(dir, "*"+extLog))
-		if err != nil {
-			return err
+	var values string
+	var names []string
+	for _, f := range files {
+		switch filepath.Ext(f.Name()) {
+		case extValues:
+			values = f.Name()
+		case extLog:
+			if memtables {
+				names = append(names, f.Name())
+			}
 		}
-		names = append(names, logs...)
+	}
+	if values != "" {
+		names = slices.Insert(names, 0, values)
 	}
 	for _, name := range names {
-		if err := syncFile(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := syncFile(filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("sync %s: %w", name, err)
 		}
 	}

@@ -3,6 +3,8 @@ package kv
 import (
 	"bytes"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -23,5 +25,20 @@ func TestLog(t *testing.T) {
 	}
 	if strings.Contains(got, "chatter") {
 		t.Errorf("log is %q, want no info and debug messages", got)
+	}
+}
+
+// Logs are found in a directory with any name. A directory in the place of a log cannot be synced.
+func TestSyncLogs(t *testing.T) {
+	for _, name := range []string{"plain", "[a", "[a]", "*", "a?", `a\b`} {
+		for _, log := range []string{"000001" + extValues, "00001" + extLog} {
+			dir := filepath.Join(t.TempDir(), name)
+			must(t, os.Mkdir(dir, 0o700))
+			must(t, syncLogs(dir, true))
+			must(t, os.Mkdir(filepath.Join(dir, log), 0o700))
+			if err := syncLogs(dir, true); err == nil {
+				t.Errorf("did not sync %s in %q", log, name)
+			}
+		}
 	}
 }
