@@ -276,7 +276,8 @@ func (k *Keeper) take(owner peer.ID, size int64) (*Copy, error) {
 func (k *Keeper) receive(c *wire.Conn, cp *Copy) error {
 	parts, err := cp.parts()
 	if err != nil {
-		return errors.Join(err, c.Send(held{Refused: "the copy cannot be read"}))
+		k.Logger.Warn("failed to read the copy of an archive", "peer", c.Peer(), "err", err)
+		return c.Send(held{Refused: "the copy cannot be read"}) // an error would reset the stream
 	}
 	if err := c.Send(held{Files: parts}); err != nil {
 		return err
@@ -298,8 +299,10 @@ func (k *Keeper) receive(c *wire.Conn, cp *Copy) error {
 		}
 		if err != nil {
 			k.Logger.Warn("refused a part of an archive", "peer", c.Peer(), "err", err)
-			// The owner sends no more.
-			return errors.Join(cp.behind(maxBehind+1), c.Send(ack{Refused: err.Error()}))
+			if err := cp.behind(maxBehind + 1); err != nil { // the owner sends no more
+				k.Logger.Warn("failed to note that a copy is not whole", "peer", c.Peer(), "err", err)
+			}
+			return c.Send(ack{Refused: err.Error()})
 		}
 		if err := c.Send(ack{}); err != nil {
 			return err

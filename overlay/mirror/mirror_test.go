@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -128,6 +129,71 @@ func TestRefused(t *testing.T) {
 	if _, err := limited.take(s.Host.ID(), 0); err == nil {
 		t.Error("a peer that keeps no copies any more goes on with one")
 	}
+}
+
+// A mirror that cannot read or write its copy says so, and closes the stream: a reset could
+// overtake what it says.
+func TestRefusalArrives(t *testing.T) {
+	k := keeper(t, 1<<30)
+	owner := overlaytest.Peers(2, 1)[0]
+	h := overlaytest.HostOf(t, owner.Key)
+	overlaytest.Introduce(h, k.Host)
+	wire.Meet(k.Host.Peerstore(), h.ID())
+	naming, err := SealNaming(Naming{Mirror: k.Host.ID(), At: time.Now()}, network, owner.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(k.Dir, h.ID().String())
+	replace := func(name string, by func(string) error) {
+		t.Helper()
+		if err := errors.Join(os.RemoveAll(name), by(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offered := func() (*wire.Conn, held) {
+		t.Helper()
+		c, err := wire.Dial(t.Context(), h, k.Host.ID(),
+			wire.Limits{MaxMsg: maxHeld, Timeout: 20 * time.Second}, protocolID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var has held
+		if err := errors.Join(c.Send(offer{Naming: naming}), c.Recv(&has)); err != nil {
+			t.Fatal(err)
+		}
+		return c, has
+	}
+	closed := func(c *wire.Conn) {
+		t.Helper()
+		defer c.Reset()
+		if err := c.Recv(&ack{}); !errors.Is(err, io.EOF) {
+			t.Errorf("after a refusal Recv() = %v, want %v", err, io.EOF)
+		}
+	}
+
+	c, _ := offered()
+	var a ack
+	if err := errors.Join(c.Send(piece{}), c.Recv(&a)); err != nil { // the copy is whole
+		t.Fatal(err)
+	}
+	// No state can be stored in the place of a directory.
+	replace(filepath.Join(dir, "state"), func(name string) error { return os.Mkdir(name, 0o700) })
+	err = errors.Join(c.Send(piece{File: "a.warc.gz", At: 9, Data: []byte("x")}), c.Recv(&a))
+	if err != nil || a.Refused == "" {
+		t.Fatalf("a piece that cannot be stored is answered with %+v, %v", a, err)
+	}
+	closed(c)
+
+	overlaytest.Until(t, "the conversation is over", copyOf(k).idle)
+	replace(filepath.Join(dir, "state"), func(string) error { return nil })
+	replace(filepath.Join(dir, "archive"), func(name string) error {
+		return os.WriteFile(name, nil, 0o600)
+	})
+	c, has := offered()
+	if has.Refused == "" {
+		t.Fatalf("an offer for a copy that cannot be read is answered with %+v", has)
+	}
+	closed(c)
 }
 
 // The index of what a copy was before is deleted in a folder with any name.
