@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"sync"
-	"time"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -115,30 +114,11 @@ func Open(dir string, o Options) (*DB, error) {
 // A second call does nothing.
 func (d *DB) Close() error { return d.kv.Close() }
 
-// maxMapped is the size of mapped files in memory, including the program itself, above
-// which Run returns memory to the kernel, every trimInterval.
-const (
-	maxMapped    = 40 << 20
-	trimInterval = time.Second
-)
-
 // Run maintains the store until ctx is canceled: it reclaims memory, and the disk space
 // of values that were overwritten or deleted.
 func (d *DB) Run(ctx context.Context) error {
-	values, memory := time.NewTicker(10*time.Minute), time.NewTicker(trimInterval)
-	defer values.Stop()
-	defer memory.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-memory.C:
-			d.kv.Trim(maxMapped)
-		case <-values.C:
-			for ctx.Err() == nil && d.kv.Reclaim() {
-			}
-		}
-	}
+	d.kv.Run(ctx)
+	return nil
 }
 
 // Sync returns when all committed data is on the disk and survives a power failure.

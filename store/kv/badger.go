@@ -66,7 +66,7 @@ func Open(dir string, o Options) (Engine, error) {
 type badgerEngine struct {
 	b          *badger.DB
 	space      *freeSpace
-	compactors compactors // used by Trim and Reclaim only
+	compactors compactors // used by Run only
 
 	replaced sync.Mutex
 	failed   error // of the sync of a log that was replaced
@@ -143,16 +143,41 @@ func syncFile(name string) error {
 
 func (e *badgerEngine) Close() error { return e.b.Close() }
 
-// Reclaim may write for long, and Trim is not called meanwhile: without compactors both would wait
-// for ever once level 0 is full.
-func (e *badgerEngine) Reclaim() bool {
-	e.compactors.start(e.b, time.Now())
-	return e.space.reserve(maxReclaim) == nil && e.b.RunValueLogGC(0.5) == nil
+// maxMapped is the size of mapped files in memory, including the program itself, above which Run
+// returns memory to the kernel, every trimInterval. It looks for values to reclaim every
+// reclaimInterval.
+const (
+	maxMapped       = 40 << 20
+	trimInterval    = time.Second
+	reclaimInterval = 10 * time.Minute
+)
+
+// Run leaves the compactors running: nothing starts them afterwards, and without them writes would
+// wait for ever once level 0 is full.
+func (e *badgerEngine) Run(ctx context.Context) {
+	values, memory := time.NewTicker(reclaimInterval), time.NewTicker(trimInterval)
+	defer values.Stop()
+	defer memory.Stop()
+	defer func() { e.compactors.start(e.b, time.Now()) }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-memory.C:
+			e.compactors.update(e.b, time.Now())
+			trim(e.space.dir, maxMapped)
+		case <-values.C:
+			for ctx.Err() == nil && e.reclaim() {
+			}
+		}
+	}
 }
 
-func (e *badgerEngine) Trim(limit int64) {
-	e.compactors.update(e.b, time.Now())
-	trim(e.space.dir, limit)
+// reclaim frees some disk space of values, and reports whether it found any. It may write for
+// long, so the compactors run.
+func (e *badgerEngine) reclaim() bool {
+	e.compactors.start(e.b, time.Now())
+	return e.space.reserve(maxReclaim) == nil && e.b.RunValueLogGC(0.5) == nil
 }
 
 type badgerTxn struct {

@@ -53,7 +53,7 @@ func TestReplacedMemtables(t *testing.T) {
 	}
 }
 
-// Trim finds the files of a store wherever it is.
+// trim finds the files of a store wherever it is.
 func TestTrim(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
@@ -70,7 +70,7 @@ func TestTrim(t *testing.T) {
 		}
 		must(t, e.Sync())
 		before := mapped(t, base, "Rss:", ".sst", ".vlog")
-		e.Trim(0)
+		trim(dir, 0)
 		after := mapped(t, base, "Rss:", ".sst", ".vlog")
 		must(t, e.Close())
 		switch {
@@ -78,7 +78,7 @@ func TestTrim(t *testing.T) {
 		case name == "ab":
 			t.Skip("the kernel does not release pages of this file system")
 		default:
-			t.Errorf("%q: %d kB of files are in memory, %d kB after Trim", name, before, after)
+			t.Errorf("%q: %d kB of files are in memory, %d kB after trim", name, before, after)
 		}
 	}
 }

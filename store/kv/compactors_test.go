@@ -2,6 +2,7 @@ package kv
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime/pprof"
 	"testing"
@@ -25,7 +26,7 @@ func wantCompactors(t *testing.T, n int) {
 }
 
 // The compactors end when nothing has to be compacted for a while. They run again while values are
-// reclaimed, and when enough was written, which they compact.
+// reclaimed, when enough was written, which they compact, and at the end of Run.
 func TestCompactorsRest(t *testing.T) {
 	opened, err := Open(t.TempDir(), small)
 	must(t, err)
@@ -44,11 +45,11 @@ func TestCompactorsRest(t *testing.T) {
 	}
 	update(calmFor / 3)
 	wantCompactors(t, 0)
-	if e.Reclaim() {
-		t.Error("Reclaim of an empty store found something")
+	if e.reclaim() {
+		t.Error("reclaim of an empty store found something")
 	}
 	wantCompactors(t, 2)
-	now = time.Now() // the time of Reclaim
+	now = time.Now() // the time of reclaim
 	update(calmFor)
 	wantCompactors(t, 0)
 	for n := 0; levelZero() < 3; n++ {
@@ -72,4 +73,8 @@ func TestCompactorsRest(t *testing.T) {
 	if got := get(t, e, "0 0"); got != string(make([]byte, 150)) {
 		t.Errorf("the value of a key has %d bytes, want 150", len(got))
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e.Run(ctx)
+	wantCompactors(t, 2)
 }

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -252,8 +253,9 @@ func TestReopen(t *testing.T) {
 			}
 			must(t, put(e, "k", fmt.Sprint(n)))
 			must(t, e.Sync())
-			e.Reclaim()
-			e.Trim(0)
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			e.Run(ctx)
 			must(t, e.Close())
 			must(t, e.Close())
 			_, err = e.Begin(true)

@@ -16,7 +16,7 @@ import (
 const (
 	minFree         = 64 << 20 // bytes that stay free
 	minFreeToOpen   = 32 << 20 // less than minFree, so that a peer can restart
-	maxReclaim      = 64 << 20 // bytes that Reclaim may write before it frees any
+	maxReclaim      = 64 << 20 // bytes that reclaim may write before it frees any
 	recheckBytes    = 1 << 20  // written bytes after which the disk is checked again
 	recheckInterval = 200 * time.Millisecond
 )

@@ -25,8 +25,8 @@ func TestNoSpace(t *testing.T) {
 		wantErr(t, err, ErrNoSpace)
 		wantErr(t, err, syscall.ENOSPC)
 	}
-	if e.Reclaim() {
-		t.Error("Reclaim() without free space = true, want false")
+	if e.reclaim() {
+		t.Error("reclaim() without free space = true, want false")
 	}
 	if got := get(t, e, "k"); len(got) != 300 {
 		t.Errorf("k has %d bytes, want 300", len(got))

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 
@@ -56,12 +57,10 @@ type Engine interface {
 	// Close syncs and closes the engine. No other method may be running. A second call
 	// does nothing.
 	Close() error
-	// Reclaim frees some disk space of values that were overwritten or deleted. It
-	// reports whether it found any. Calls of Reclaim and Trim must not be concurrent.
-	Reclaim() bool
-	// Trim releases the memory of mapped files if it is more than limit bytes, and ends goroutines
-	// that have nothing to do. Call it each second.
-	Trim(limit int64)
+	// Run maintains the store until ctx ends: it releases memory of mapped files, frees disk
+	// space of values that were overwritten or deleted, and stops goroutines of the engine that
+	// have nothing to do.
+	Run(ctx context.Context)
 }
 
 // Limits are the limits of one transaction. The number of writes and their size must

@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -134,6 +135,4 @@ func (m *memoryEngine) Close() error {
 	return err
 }
 
-func (m *memoryEngine) Reclaim() bool { return false }
-
-func (m *memoryEngine) Trim(int64) {}
+func (m *memoryEngine) Run(ctx context.Context) { <-ctx.Done() }
