@@ -47,21 +47,20 @@ func (s *server) runConfirmed(ctx context.Context) {
 	}
 	every := time.NewTicker(confirmedInterval)
 	defer every.Stop()
-	saved := map[peer.ID]time.Time{}
 	for over := false; !over; {
 		select {
 		case <-ctx.Done():
 			over = true
 		case <-every.C:
 		}
-		if err := s.saveConfirmed(saved); err != nil {
+		if err := s.saveConfirmed(); err != nil {
 			s.cfg.Logger.Error("failed to save replica acknowledgement times", "err", err)
 		}
 	}
 }
 
 // saveConfirmed writes the times that have changed since they were saved.
-func (s *server) saveConfirmed(saved map[peer.ID]time.Time) error {
+func (s *server) saveConfirmed() error {
 	boot, up, ok := s.cfg.Uptime()
 	if !ok {
 		return nil
@@ -70,8 +69,8 @@ func (s *server) saveConfirmed(saved map[peer.ID]time.Time) error {
 	changed := map[peer.ID]confirmation{}
 	s.mu.Lock()
 	for id, in := range s.links {
-		if at, used := in.confirmedAt(); used && at.After(saved[id]) {
-			saved[id] = at
+		if at, used := in.confirmedAt(); used && at.After(in.saved) {
+			in.saved = at
 			changed[id] = confirmation{Link: in.id, At: at, Boot: boot, Up: up - now.Sub(at)}
 		}
 	}
@@ -93,7 +92,9 @@ func (s *server) saveConfirmed(saved map[peer.ID]time.Time) error {
 	})
 }
 
-func confirmedKey(owner peer.ID) string { return "replica/confirmed/" + owner.String() }
+func confirmedKey(owner peer.ID) string { return confirmedSpace + owner.String() }
+
+const confirmedSpace = "replica/confirmed/"
 
 // loadConfirmed returns until when, by the clock of this process, the owner counted on a
 // copy on the disk; the zero time if that is not known.

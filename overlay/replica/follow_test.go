@@ -221,38 +221,52 @@ func TestEvidenceReachesReplica(t *testing.T) {
 	checkSame(t, a.db, b.db, subnet)
 }
 
-// The witness set of an owner is deleted when there is no copy of its subnets any more.
-func TestWitnessSetOfFormerOwner(t *testing.T) {
+// What is stored of an owner is deleted when there is no copy of its subnets any more.
+func TestFormerOwner(t *testing.T) {
 	t.Parallel()
 	ha, hb := hostPair(t)
 	a := startMember(t, ha, open(t, ""), nil)
-	b := startMember(t, hb, open(t, ""), func(c *Config) { c.SweepAfter = time.Hour })
+	b := startMember(t, hb, open(t, ""), func(c *Config) {
+		c.SweepAfter = time.Hour
+		c.Uptime = (&machine{boot: "1", at: time.Now()}).uptime
+	})
 	addOwned(t, a.db, subnet)
 	a.SetWitnessSet([]byte("set"))
 	if err := a.Follow(subnet, hb.ID(), 1); err != nil {
 		t.Fatal(err)
 	}
 	flush(t, a, subnet)
-	kept := func() bool {
-		if err := b.copies.sweepWitnessSets(); err != nil {
-			t.Fatal(err)
-		}
-		err := b.db.View(func(tx *store.Tx) error {
-			_, err := tx.Data(witnessSetKey(ha.ID()))
-			return err
-		})
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			t.Fatal(err)
-		}
-		return err == nil
+	eventually(t, "the copy is confirmed", func() bool {
+		h, _ := b.Copy(subnet)
+		return !h.Confirmed.IsZero()
+	})
+	if err := b.server.saveConfirmed(); err != nil {
+		t.Fatal(err)
 	}
-	if h, _ := b.Copy(subnet); !kept() || string(h.WitnessSet) != "set" {
-		t.Error("the witness set is not kept with the copy")
+	kept := func() (n int) {
+		if err := b.copies.sweepOwners(); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{witnessSetKey(ha.ID()), confirmedKey(ha.ID())} {
+			err := b.db.View(func(tx *store.Tx) error {
+				_, err := tx.Data(key)
+				return err
+			})
+			if err == nil {
+				n++
+			} else if !errors.Is(err, store.ErrNotFound) {
+				t.Fatal(err)
+			}
+		}
+		return n
+	}
+	if h, _ := b.Copy(subnet); kept() != 2 || string(h.WitnessSet) != "set" {
+		t.Error("the witness set and the confirmed time are not kept with the copy")
 	}
 	a.Unfollow(subnet, hb.ID(), true)
 	eventually(t, "the copy is dropped", func() bool { return len(b.Copies()) == 0 })
-	if kept() {
-		t.Error("the witness set is kept without a copy")
+	if n := kept(); n > 0 {
+		t.Errorf("%d records of the owner are kept without a copy", n)
 	}
 	b.copies.mu.Lock()
 	defer b.copies.mu.Unlock()

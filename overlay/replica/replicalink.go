@@ -28,7 +28,8 @@ type server struct {
 type replicaLink struct {
 	id         uint64 // random
 	owner      peer.ID
-	witnessSet []byte // the last one received; for the handler of frames only
+	witnessSet []byte    // the last one received; for the handler of frames only
+	saved      time.Time // value of confirmed that is on the disk; for saveConfirmed only
 	wakeup     backoff.Wake
 	cancel     context.CancelFunc
 	done       chan struct{} // closed when the handler has returned

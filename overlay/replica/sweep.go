@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"time"
 
 	"peerd/internal/backoff"
@@ -37,8 +38,8 @@ func (cs *copies) runSweep(ctx context.Context) {
 			retry = nil
 		case <-every.C:
 			cs.sweep(time.Now())
-			if err := cs.sweepWitnessSets(); err != nil {
-				cs.cfg.Logger.Error("failed to delete witness sets", "err", err)
+			if err := cs.sweepOwners(); err != nil {
+				cs.cfg.Logger.Error("failed to delete records of former owners", "err", err)
 			}
 		}
 	}
@@ -141,30 +142,38 @@ func (cs *copies) sweep(now time.Time) {
 	}
 }
 
-// sweepWitnessSets deletes the witness sets of owners of which there is no copy any more.
-func (cs *copies) sweepWitnessSets() error {
+// sweepOwners deletes the witness sets and the confirmed times of owners of which there is no copy
+// any more.
+func (cs *copies) sweepOwners() error {
 	cs.setting.Lock()
 	defer cs.setting.Unlock()
 	cs.mu.Lock()
 	wanted := make(map[string]bool, len(cs.numbers))
 	for owner := range cs.numbers {
-		wanted[witnessSetKey(owner)] = true
+		wanted[owner.String()] = true
 	}
 	cs.mu.Unlock()
 	return cs.cfg.DB.Update(func(tx *store.Tx) error {
 		var left []string
-		err := tx.EachData(witnessSetSpace, func(key string, _ []byte) (bool, error) {
-			if !wanted[key] {
-				left = append(left, key)
+		for _, space := range []string{witnessSetSpace, confirmedSpace} {
+			err := tx.EachData(space, func(key string, _ []byte) (bool, error) {
+				if !wanted[strings.TrimPrefix(key, space)] {
+					left = append(left, key)
+				}
+				return len(left) < maxSwept, nil
+			})
+			if err != nil {
+				return err
 			}
-			return len(left) < maxSetsSwept, nil
-		})
-		for _, key := range left {
-			err = errors.Join(err, tx.DeleteData(key))
 		}
-		return err
+		for _, key := range left {
+			if err := tx.DeleteData(key); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 
-// maxSetsSwept is how many witness sets are deleted at a time.
-const maxSetsSwept = 10_000
+// maxSwept is about how many records of former owners are deleted at a time.
+const maxSwept = 10_000
