@@ -90,22 +90,29 @@ func (c *Copy) Write(name string, at int64, data []byte, whole bool) error {
 		return err
 	}
 	path := filepath.Join(c.dir, openName(name))
-	if err := appendFile(path, data); err != nil {
+	err = appendFile(path, data)
+	if err == nil && whole {
+		end := at + int64(len(data))
+		err = appendFile(filepath.Join(c.dir, logName(name)), appendEvent(nil, end, nil))
+	}
+	if err != nil {
 		return errors.Join(noSpaceError(err), ignoreMissing(os.Truncate(path, size)))
 	}
-	if !whole {
-		return nil
-	}
-	end := at + int64(len(data))
-	return appendFile(filepath.Join(c.dir, logName(name)), appendEvent(nil, end, nil))
+	return nil
 }
 
+// appendFile appends all of data to a file, or nothing. A log with a part of a line would end there.
 func appendFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
+	info, err := f.Stat()
+	if err == nil {
+		if _, err = f.Write(data); err != nil {
+			err = errors.Join(err, f.Truncate(info.Size()))
+		}
+	}
 	return errors.Join(err, f.Close())
 }
 

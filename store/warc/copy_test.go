@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -103,6 +105,35 @@ func TestCopy(t *testing.T) {
 	pull(10_000)
 	if got := fmt.Sprint(urls(&c.Reader)); got != want {
 		t.Errorf("copied again %s, want %s", got, want)
+	}
+}
+
+// A piece of which the end cannot be noted in the log is not kept, and can be written again.
+func TestCopyWithoutLog(t *testing.T) {
+	t.Parallel()
+	const name = "a.warc.gz"
+	c, err := OpenCopy(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(name, 0, []byte("abc"), false); err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(c.dir, logName(name))
+	if err := os.Mkdir(log, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(name, 3, []byte("de"), true); err == nil {
+		t.Fatal("wrote a piece without its line in the log")
+	}
+	if err := os.Remove(log); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Write(name, 3, []byte("de"), true); err != nil {
+		t.Error(err)
+	}
+	if size, err := c.size(name); size != 5 || err != nil {
+		t.Errorf("the copied file has %d bytes, %v; want 5", size, err)
 	}
 }
 
