@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -327,7 +328,7 @@ func TestRefused(t *testing.T) {
 	server := b.Serve()
 	defer server.Close()
 	a.fill(10)
-	b.refuse = errors.New("not now")
+	b.refuse = errors.New("x" + strings.Repeat("ü", maxReason)) // no character is cut
 	good := Offer{Host: name, Addr: addr, Record: record(t, name)}
 	for what, o := range map[string]Offer{
 		"by the successor":    good,

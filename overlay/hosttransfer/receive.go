@@ -145,8 +145,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 
 // refuse answers that a host is not taken, and why.
 func refuse(c *wire.Conn, err error) error {
-	return c.Send(reply{Outcome: outcomeRefused,
-		Why: err.Error()[:min(len(err.Error()), maxReason)]})
+	return c.Send(reply{Outcome: outcomeRefused, Why: store.ErrorText(err)})
 }
 
 // enter takes a place for a host that a peer sends, if there is one.

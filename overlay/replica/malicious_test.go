@@ -543,3 +543,20 @@ func FuzzHandleFrame(f *testing.F) {
 		}
 	})
 }
+
+// The reason of a refusal is valid text wherever it is cut: the frame could not be decoded otherwise.
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"short", strings.Repeat("ü", maxReason),
+		"x" + strings.Repeat("ü", maxReason)} {
+		raw, err := wire.Marshal(openReply{Reason: clip(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var h openReply
+		if err := wire.Unmarshal(raw, &h); err != nil || !strings.HasPrefix(text, h.Reason) ||
+			len(h.Reason) < min(len(text), maxReason-1) {
+			t.Errorf("%.9q... arrives as %d bytes, %v", text, len(h.Reason), err)
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"time"
 
 	"peerd/overlay/wire"
@@ -164,5 +165,6 @@ var (
 	replicaLimits = wire.Limits{MaxMsg: maxAnswer, Timeout: silence}
 )
 
-// clip shortens another peer's text.
-func clip(text string) string { return text[:min(len(text), maxReason)] }
+// clip shortens a text for, or of, another peer. It does not cut a character, because a message with
+// a part of one cannot be decoded.
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxReason)], "") }
