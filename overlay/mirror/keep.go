@@ -300,7 +300,8 @@ func (k *Keeper) receive(c *wire.Conn, cp *Copy) error {
 		if err != nil {
 			k.Logger.Warn("refused a part of an archive", "peer", c.Peer(), "err", err)
 			if err := cp.behind(maxBehind + 1); err != nil { // the owner sends no more
-				k.Logger.Warn("failed to note that a copy is not whole", "peer", c.Peer(), "err", err)
+				k.Logger.Warn("failed to note that a copy is not whole", "peer", c.Peer(),
+					"err", err)
 			}
 			return c.Send(ack{Refused: err.Error()})
 		}

@@ -544,7 +544,8 @@ func FuzzHandleFrame(f *testing.F) {
 	})
 }
 
-// The reason of a refusal is valid text wherever it is cut: the frame could not be decoded otherwise.
+// The reason of a refusal is valid text wherever it is cut. Otherwise the frame could not be
+// decoded.
 func TestClip(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"short", strings.Repeat("ü", maxReason),

@@ -165,6 +165,6 @@ var (
 	replicaLimits = wire.Limits{MaxMsg: maxAnswer, Timeout: silence}
 )
 
-// clip shortens a text for, or of, another peer. It does not cut a character, because a message with
-// a part of one cannot be decoded.
+// clip shortens a text for, or of, another peer. It does not cut a character, because a message
+// with a part of one cannot be decoded.
 func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxReason)], "") }

@@ -101,7 +101,7 @@ func (c *Copy) Write(name string, at int64, data []byte, whole bool) error {
 	return nil
 }
 
-// appendFile appends all of data to a file, or nothing. A log with a part of a line would end there.
+// appendFile appends all of data to a file, or nothing. A log would end at a part of a line.
 func appendFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
