@@ -167,6 +167,13 @@ func (a *applier) dropHost(host string) error {
 			return err
 		}
 	}
+	keys, err := a.tx.robotsKeys(host, a.deletesLeft+1)
+	if err == nil {
+		err = a.del(keys)
+	}
+	if err != nil {
+		return err
+	}
 	return a.tx.dropRecord(host)
 }
 
@@ -181,6 +188,11 @@ func (a *applier) deleteIn(prefix []byte, lo, hi string, keep map[string]bool) e
 	if err != nil {
 		return err
 	}
+	return a.del(keys)
+}
+
+// del deletes keys, if not too many are deleted.
+func (a *applier) del(keys [][]byte) error {
 	if len(keys) > a.deletesLeft {
 		return ErrTooManyDeletes
 	}

@@ -2,6 +2,8 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"net/netip"
 	"slices"
 	"testing"
 )
@@ -225,5 +227,62 @@ func TestPromoteOutlinks(t *testing.T) {
 	}
 	if n != 699 {
 		t.Errorf("snapshot of the new owner has %d out-links, want 699", n)
+	}
+}
+
+// With a host its robots.txt files are deleted, whatever their number, and those of no other host.
+func TestRobotsOfDroppedHost(t *testing.T) {
+	t.Parallel()
+	p := netip.MustParsePrefix("192.0.2.0/24")
+	for name, drop := range map[string]func(*DB) error{
+		"DropHost": func(d *DB) error { return d.DropHost("a.test") },
+		"Apply": func(d *DB) error {
+			return d.Apply(p, []Op{{Kind: OpDeleteHost, Name: "a.test"}}, nil)
+		},
+	} {
+		d := open(t, "", Options{InMemory: true})
+		update(t, d, func(tx *Tx) error {
+			for _, host := range []string{"a.test", "a.test.example"} {
+				tx.PutHost(Host{Name: host, Subnet: p, Addr: p.Addr()})
+			}
+			return nil
+		})
+		origins := []string{"http://a.test", "https://a.test", "https://a.test.example"}
+		for port := range 2 * deleteBatchSize {
+			origins = append(origins, fmt.Sprintf("http://a.test:%d", 1000+port))
+		}
+		for part := range slices.Chunk(origins, 1000) {
+			update(t, d, func(tx *Tx) error {
+				for _, o := range part {
+					if err := tx.PutRobots(o, []byte("rules")); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := drop(d); err != nil {
+			t.Fatal(name, err)
+		}
+		var left []string
+		for _, o := range origins {
+			err := d.View(func(tx *Tx) error {
+				_, err := tx.Robots(o)
+				return err
+			})
+			if err == nil {
+				left = append(left, o)
+			}
+		}
+		if !slices.Equal(left, origins[2:3]) {
+			t.Errorf("%s: %d of %d files are left, want only that of the other host", name,
+				len(left), len(origins))
+		}
+		if err := d.View(func(tx *Tx) error {
+			_, err := tx.Host("a.test")
+			return err
+		}); !errors.Is(err, ErrNotFound) {
+			t.Errorf("%s: the host is left: %v", name, err)
+		}
 	}
 }

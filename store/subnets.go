@@ -100,8 +100,8 @@ func (tx *Tx) importKey(host string, e Entry) []byte {
 	return queueKey(host, place, seq)
 }
 
-// DropHost deletes the record, queue, seen set, visits, given-up URLs and state of a host,
-// but not the pages fetched from it. It uses several transactions and deletes the record
+// DropHost deletes the record, queue, seen set, visits, given-up URLs, robots.txt files and state
+// of a host, but not the pages fetched from it. It uses several transactions and deletes the record
 // last. If it is interrupted, calling it again completes it.
 func (d *DB) DropHost(host string) error {
 	return d.dropHost(host, always)
@@ -121,11 +121,18 @@ func (d *DB) dropHost(host string, may func(*Tx) (bool, error)) error {
 			return err
 		}
 	}
-	return d.Update(func(tx *Tx) error {
+	return d.updateWhile(func(tx *Tx) (more bool, err error) {
 		if ok, err := may(tx); err != nil || !ok {
-			return err
+			return false, err
 		}
-		return tx.dropRecord(host)
+		keys, err := tx.robotsKeys(host, deleteBatchSize)
+		if err == nil {
+			err = tx.del(keys...)
+		}
+		if more = len(keys) == deleteBatchSize; err == nil && !more {
+			err = tx.dropRecord(host)
+		}
+		return more, err
 	})
 }
 
@@ -179,23 +186,39 @@ func (d *DB) deleteAll(prefix []byte, may func(*Tx) (bool, error)) error {
 
 // RobotsOf calls fn for the stored robots.txt of each origin of a host.
 func (tx *Tx) RobotsOf(host string, fn func(origin string, verdict []byte) error) error {
+	return tx.eachRobots(host, func(key []byte, it kv.Item) (bool, error) {
+		val, err := it.ValueCopy(nil)
+		if err != nil {
+			return false, err
+		}
+		return true, fn(string(key[1:]), val)
+	})
+}
+
+// robotsKeys returns up to n keys of the robots.txt files of a host.
+func (tx *Tx) robotsKeys(host string, n int) (keys [][]byte, err error) {
+	err = tx.eachRobots(host, func(key []byte, _ kv.Item) (bool, error) {
+		keys = append(keys, key)
+		return len(keys) < n, nil
+	})
+	return keys, err
+}
+
+// eachRobots calls fn for the robots.txt of each origin of a host. fn returns false to stop.
+func (tx *Tx) eachRobots(host string, fn func(key []byte, it kv.Item) (bool, error)) error {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
+	more := true
 	for _, scheme := range []string{"http://", "https://"} {
 		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false,
-			func(key []byte, it kv.Item) (bool, error) {
-				origin := string(key[1:])
-				if rest := origin[len(scheme+host):]; rest != "" && rest[0] != ':' {
-					return true, nil // of another host: the name only begins the same
-				}
-				val, err := it.ValueCopy(nil)
-				if err != nil {
-					return false, err
-				}
-				return true, fn(origin, val)
+			func(key []byte, it kv.Item) (_ bool, err error) {
+				if rest := key[1+len(scheme+host):]; len(rest) == 0 || rest[0] == ':' {
+					more, err = fn(key, it)
+				} // otherwise of another host: the name only begins the same
+				return more, err
 			})
-		if err != nil {
+		if err != nil || !more {
 			return err
 		}
 	}
