@@ -125,8 +125,7 @@ func (o *Op) validValue() bool {
 	case OpGivenUp:
 		return o.GivenUp != nil && o.GivenUp.URL.Host() == o.Name
 	case OpRobots:
-		u := URL(o.Origin)
-		return u.Host() == o.Name && u.Origin() == o.Origin
+		return URL(o.Origin).IsOriginOf(o.Name)
 	case OpOutlink:
 		return o.Pending != nil && validName(o.Pending.URL.Host())
 	case OpClear:

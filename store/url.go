@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -59,6 +60,25 @@ func (u URL) Origin() string {
 		return ""
 	}
 	return string(u[:i+3]) + auth
+}
+
+// IsOriginOf reports whether u, which may come from another peer, is an origin of a host, in the
+// form that Origin returns for canonical URLs.
+func (u URL) IsOriginOf(host string) bool {
+	name := host
+	if strings.Contains(host, ":") {
+		name = "[" + host + "]"
+	}
+	rest, ok := strings.CutPrefix(string(u), "http://"+name)
+	if !ok {
+		rest, ok = strings.CutPrefix(string(u), "https://"+name)
+	}
+	if !ok || host == "" || rest == "" {
+		return ok && host != ""
+	}
+	port, ok := strings.CutPrefix(rest, ":")
+	_, err := strconv.ParseUint(port, 10, 16)
+	return ok && err == nil && len(port) <= len("65535")
 }
 
 // Digest names a URL in 16 bytes: the first half of its SHA-256.

@@ -99,3 +99,36 @@ func TestPhase(t *testing.T) {
 		}
 	}
 }
+
+// Only what Robots and RobotsOf find is an origin of a host.
+func TestIsOriginOf(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		origin URL
+		host   string
+		want   bool
+	}{
+		{"http://a.test", "a.test", true},
+		{"https://a.test:8443", "a.test", true},
+		{"https://[2001:db8::1]", "2001:db8::1", true},
+		{"http://[2001:db8::1]:81", "2001:db8::1", true},
+		{"http://a.test", "b.test", false},
+		{"http://a.test/", "a.test", false},
+		{"http://a.test:", "a.test", false},
+		{"http://a.test:80x", "a.test", false},
+		{"http://a.test:65536", "a.test", false},
+		{"http://a.test:000080", "a.test", false},
+		{"http://", "", false},
+		{"http://[a.test]", "a.test", false},
+		{"http://[a.test]x:80", "a.test", false},
+		{"ftp://a.test", "a.test", false},
+		{"xhttp://a.test", "a.test", false},
+		{"http://a.test.example", "a.test", false},
+		{"a.test", "a.test", false},
+		{"", "", false},
+	} {
+		if got := c.origin.IsOriginOf(c.host); got != c.want {
+			t.Errorf("%q is an origin of %q: %v", c.origin, c.host, got)
+		}
+	}
+}

@@ -108,8 +108,7 @@ func (c *chunk) check(host string, allowed func(store.URL) error) error {
 	}
 	now := time.Now()
 	for origin := range c.Robots {
-		if u := store.URL(origin); len(origin) > maxURL || u.Host() != host ||
-			u.Origin() != origin {
+		if !store.URL(origin).IsOriginOf(host) {
 			return fmt.Errorf("%w: origin %.100q is not of host %.100q", errMessage, origin, host)
 		}
 	}
