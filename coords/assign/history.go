@@ -8,8 +8,8 @@ import (
 	"peerd/coords"
 )
 
-// HistorySize is the number of downloads that the owner of a subnet keeps by History, which it calls
-// when there are a quarter more.
+// HistorySize is the number of downloads that the owner of a subnet keeps by History, which it
+// calls when there are a quarter more.
 const HistorySize = 96
 
 // History limits the downloads kept of a subnet, oldest first, to n and keeps their order. It

@@ -277,7 +277,8 @@ func TestDamagedArchive(t *testing.T) {
 	if again, err := in.CatchUp(t.Context()); again != 0 || err != nil {
 		t.Errorf("second CatchUp() = %d, %v", again, err)
 	}
-	if got := find(t, x, nil, "apple"); len(got) != n || !slices.Contains(got, "http://a.example/59") {
+	got := find(t, x, nil, "apple")
+	if len(got) != n || !slices.Contains(got, "http://a.example/59") {
 		t.Errorf("found %d pages, want %d and the last one", len(got), n)
 	}
 }
