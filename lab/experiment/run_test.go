@@ -196,11 +196,6 @@ func TestBadRows(t *testing.T) {
 		"no struct":      {3},
 		"other columns":  {toyRow{}, struct{ A int }{1}},
 		"no JSON for it": {struct{ F func() }{}},
-		"an interval that is not behind its mean": {struct {
-			A  float64 `json:"a"`
-			B  float64 `json:"b"`
-			CI float64 `json:"a_ci"`
-		}{}},
 	} {
 		bad := Experiment{Name: "bad", Run: func(_ context.Context, _ Params, out Out) error {
 			for _, r := range rows {

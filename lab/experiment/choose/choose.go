@@ -22,15 +22,16 @@ type chooseRow struct {
 	Method string `json:"method"`
 	K      int    `json:"k"`
 	// Within20 is the share of servers for which the chosen peer takes at most 20 % longer than
-	// the best candidate, and Within20CI half of the width of its 95 % interval over seeds.
-	Within20   float64 `json:"within20"`
-	Within20CI float64 `json:"within20_ci"`
+	// the best candidate.
+	Within20 float64 `json:"within20"`
 	// MedianRatio and P90Ratio are quantiles of the time of the chosen peer over that of the
 	// best candidate.
 	MedianRatio float64 `json:"median_ratio"`
 	P90Ratio    float64 `json:"p90_ratio"`
 	// MeanRatio is the mean time of the chosen peers over the mean time of all candidates.
 	MeanRatio float64 `json:"mean_ratio"`
+	// Within20CI is half of the width of the 95 %% interval of Within20 over seeds.
+	Within20CI float64 `json:"within20_ci"`
 }
 
 // choose compares methods that choose the peer for a server from k estimations.
