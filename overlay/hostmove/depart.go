@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/internal/backoff"
 	"peerd/overlay/home"
@@ -265,14 +266,12 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 			Wait: max(time.Until(mv.NextAt), 0), Day: h.Day, DayCount: h.DayCount}
 		long, cancel := context.WithTimeout(whole, hosttransfer.MaxTime)
 		defer cancel()
-		if err := w.cfg.Transferrer.Transfer(long, l.Owner, o); err != nil {
-			if errors.Is(err, hosttransfer.ErrRefused) {
-				w.cfg.Leases.Forget(mv.To) // perhaps it is another's now
-			}
-			return err
-		}
+		err := w.cfg.Transferrer.Transfer(long, l.Owner, o)
 		ctx, cancel = context.WithTimeout(whole, taskTimeout)
 		defer cancel()
+		if err != nil {
+			return notReceived(ctx, w.cfg.Subnets, mv.To, l.Owner, err)
+		}
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	}
@@ -284,6 +283,18 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 	}
 	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To, "owner", l.Owner)
 	return w.forgetMove(host)
+}
+
+// notReceived finds out whether another peer owns a new home by now, as after its owner has failed.
+// It returns errAgain if so, else the error of the transfer.
+func notReceived(
+	ctx context.Context, s Subnets, home netip.Prefix, owner peer.ID, failed error,
+) error {
+	changed, err := s.RefreshOwner(ctx, home, owner, errors.Is(failed, hosttransfer.ErrRefused))
+	if err != nil || !changed {
+		return errors.Join(failed, err)
+	}
+	return errAgain
 }
 
 // rescue moves a host of a silent owner's to a subnet of ours. Its state is where

@@ -289,6 +289,43 @@ func TestHostIsTransferred(t *testing.T) {
 	}
 }
 
+// A host goes to the next owner of its new home if the one that is known has failed.
+func TestOwnerOfNewHomeHasFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dht := newDHT()
+		failed := join(t, folk[1], dht, nil, nil)
+		next := join(t, folk[2], dht, nil, nil)
+		received := false
+		m := join(t, folk[0], dht, nil,
+			transferFunc(func(_ context.Context, to peer.ID, _ hosttransfer.Offer) error {
+				if to != folk[2].id {
+					return errors.New("no route to host")
+				}
+				received = true
+				return nil
+			}))
+		m.settle(5)
+		failed.claim(newNet)
+		old, _, err := m.own.leases.Lookup(t.Context(), newNet) // remembered
+		if err != nil {
+			t.Fatal(err)
+		}
+		grant, err := old.GrantTo(folk[2].id, time.Now(), folk[1].key)
+		if err == nil {
+			_, _, err = next.own.leases.Adopt(t.Context(), old, grant, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.relocate(mover, &move{From: oldNet, To: newNet, Addr: newAddr})
+		m.run()
+		wait(time.Minute)
+		if !received || m.InTransit(mover) {
+			t.Errorf("received %v, in transit %v, want true, false", received, m.InTransit(mover))
+		}
+	})
+}
+
 // A host with so much state that its transfer takes longer than any other step arrives, at once.
 func TestLargeHostArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

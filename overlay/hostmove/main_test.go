@@ -317,6 +317,13 @@ func (s *subnets) Claim(ctx context.Context, p netip.Prefix) error {
 	return nil
 }
 
+func (s *subnets) RefreshOwner(
+	ctx context.Context, p netip.Prefix, owner peer.ID, _ bool,
+) (bool, error) {
+	l, _, err := s.leases.Refresh(ctx, p)
+	return err == nil && l.Owner != owner, err
+}
+
 func (s *subnets) Route([]store.Pending) error { return nil }
 
 func (s *subnets) Reroute(h store.Host) error {

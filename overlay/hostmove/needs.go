@@ -27,6 +27,9 @@ type Subnets interface {
 	Enter(p netip.Prefix) (leave func(), ok bool)
 	// Claim makes a subnet without an owner ours.
 	Claim(ctx context.Context, p netip.Prefix) error
+	// RefreshOwner reads the owner of a subnet again, after that one did not answer or, with
+	// denied, has refused. It reports whether it is another peer than owner by now.
+	RefreshOwner(ctx context.Context, p netip.Prefix, owner peer.ID, denied bool) (bool, error)
 	// Reroute sends what is queued at a host, which is in no frontier, to its owner as URLs
 	// that we found. It may be repeated.
 	Reroute(h store.Host) error

@@ -4,14 +4,16 @@ import (
 	"context"
 	"net/netip"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/hostmove"
 	"peerd/store"
 )
 
 // Package hostmove decides when hosts move. This file connects it to the subnets.
 
-// hosts is the part of a Manager that moves single hosts; it implements hostmove.Subnets and
-// hostmove.Network.
+// hosts is the part of a Manager that moves single hosts; it implements hostmove.Network and, with
+// the resolver, hostmove.Subnets.
 type hosts struct {
 	*table
 	claimer      *claimer
@@ -19,10 +21,23 @@ type hosts struct {
 	hostMoves    *hostmove.Monitor
 }
 
+// subnetsForMoves implements hostmove.Subnets.
+type subnetsForMoves struct {
+	*hosts
+	resolver *resolver
+}
+
+// RefreshOwner implements hostmove.Subnets.
+func (s subnetsForMoves) RefreshOwner(
+	ctx context.Context, p netip.Prefix, owner peer.ID, denied bool,
+) (changed bool, err error) {
+	return s.resolver.RefreshOwner(ctx, p, owner, denied)
+}
+
 // watch creates the hostmove.Monitor.
-func (h *hosts) watch() (err error) {
+func (h *hosts) watch(r *resolver) (err error) {
 	h.hostMoves, err = hostmove.New(hostmove.Config{
-		Self: h.cfg.Self, DB: h.cfg.DB, Subnets: h, Homes: h.cfg.Homes,
+		Self: h.cfg.Self, DB: h.cfg.DB, Subnets: subnetsForMoves{h, r}, Homes: h.cfg.Homes,
 		Leases: h.cfg.Leases, Network: h, Guard: h.cfg.Guard, Transferrer: h.cfg.Transferrer,
 		Pace: h.cfg.HostMoves, Tick: h.cfg.Tick, Logger: h.log,
 	})

@@ -63,7 +63,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := newManager(newEnv(cfg))
 	m.balance.balancer.limits = cfg.Limiter.Limits(m.started)
-	err := m.hosts.watch()
+	err := m.hosts.watch(m.resolver)
 	if err == nil {
 		err = m.load()
 	}
