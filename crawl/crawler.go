@@ -262,7 +262,7 @@ func (c *Crawler) fetchLocally(
 	rep.Links = got.page.Links
 	twice, err := c.checkSite(job.Entry.URL, rep)
 	if twice || err != nil || c.checks.lookTwice(job.Entry.URL, rep, time.Now()) {
-		return false, errors.Join(err, c.releaseCharged(job, 1, gap, 0))
+		return false, errors.Join(err, c.releaseCharged(job, 1, gap, c.askedWait(rep)))
 	}
 	wait, err := c.commit(got, job, max(gap, c.askedWait(rep)))
 	c.forgetUnstored(job.Entry.URL, err)
@@ -304,7 +304,7 @@ func (c *Crawler) fetchRemotely(
 		return false, c.releaseCharged(job, 1, gap, 0)
 	case err == nil && !failed && how != believe:
 		c.checks.hold(peer, job.Entry.URL, rep, time.Now())
-		return false, c.releaseCharged(job, 1, gap, 0)
+		return false, c.releaseCharged(job, 1, gap, c.askedWait(rep))
 	}
 	c.cfg.Delegate.Observe(job.Subnet, peer, rep, err)
 	switch {

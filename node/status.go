@@ -136,7 +136,7 @@ func (n *Node) clockStatus() *admin.Clock {
 	if others == 0 {
 		return nil
 	}
-	return &admin.Clock{AheadS: -ahead.Seconds(), Peers: others, Wrong: wrong}
+	return &admin.Clock{AheadS: (-ahead).Seconds(), Peers: others, Wrong: wrong}
 }
 
 func (n *Node) votesFrom() *time.Time {

@@ -211,13 +211,20 @@ func (tx *Tx) eachRobots(host string, fn func(key []byte, it kv.Item) (bool, err
 	}
 	more := true
 	for _, scheme := range []string{"http://", "https://"} {
-		err := tx.each(spaceKey(spaceRobots, scheme+host), nil, false,
-			func(key []byte, it kv.Item) (_ bool, err error) {
-				if rest := key[1+len(scheme+host):]; len(rest) == 0 || rest[0] == ':' {
+		at := spaceKey(spaceRobots, scheme+host)
+		err := tx.each(at, nil, false, func(key []byte, it kv.Item) (_ bool, err error) {
+			if len(key) == len(at) {
+				more, err = fn(key, it)
+			}
+			return false, err // the others have a port, or are of other hosts
+		})
+		if err == nil && more {
+			err = tx.each(append(at, ':'), nil, false,
+				func(key []byte, it kv.Item) (_ bool, err error) {
 					more, err = fn(key, it)
-				} // otherwise of another host: the name only begins the same
-				return more, err
-			})
+					return more, err
+				})
+		}
 		if err != nil || !more {
 			return err
 		}

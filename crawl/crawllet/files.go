@@ -1,6 +1,7 @@
 package crawllet
 
 import (
+	"errors"
 	"io/fs"
 	"net/url"
 	"os"
@@ -42,8 +43,11 @@ func (s *siteFS) Open(name string) (fs.File, error) {
 	// A FIFO would block the open without O_NONBLOCK.
 	f, err := s.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		if !s.serves(name) {
+		switch {
+		case !s.serves(name):
 			err = refused
+		case errors.Is(err, syscall.ENOTDIR): // tells that a file exists that may not be served
+			err = &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 		}
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func TestSiteFiles(t *testing.T) {
 		{".none", fs.ErrPermission}, {"a.php", fs.ErrPermission},
 		{"a.html.bak", fs.ErrPermission}, {"key", fs.ErrPermission},
 		{"none.php", fs.ErrPermission}, {"none", fs.ErrPermission},
-		{"no/none.html", fs.ErrPermission},
+		{"no/none.html", fs.ErrPermission}, {"key/x.html", fs.ErrNotExist},
 		{"fifo.html", fs.ErrPermission}, {"none.html", fs.ErrNotExist},
 		{"../a.html", fs.ErrPermission}, {"/a.html", fs.ErrPermission}, {"", fs.ErrPermission},
 	} {

@@ -90,6 +90,9 @@ func (c *Cache) newAnswer(
 		return a
 	}
 	if errors.Is(err, ErrBusy) {
+		if now.Before(old.stale) {
+			return answer{addrs: old.addrs, err: err}
+		}
 		return answer{err: err}
 	}
 	e := asError(host, err)

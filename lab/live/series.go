@@ -150,7 +150,9 @@ func read(names []string, want choice) ([]*group, int, error) {
 	skipped, err := each(func(log int, e events.Event) error {
 		if _, ok := e.(*events.Mark); ok { // those of other logs have times of other experiments
 			for strategy := range here[log] {
-				groups[strategy].add(e)
+				if g := groups[strategy]; g != nil {
+					g.add(e)
+				}
 			}
 		} else if g := groups[strategies[clockOf(e.Head())]]; g != nil {
 			g.add(e)

@@ -137,7 +137,7 @@ func (o SeedsOptions) playInChild(
 	err = cmd.Run()
 	raw, readErr := os.ReadFile(one.Sum)
 	if readErr != nil || json.Unmarshal(raw, &sum) != nil {
-		sum = Summary{Seeds: 1}
+		sum = Summary{Seeds: 1, Failed: 1}
 	}
 	if err != nil {
 		sum.Failed = 1

@@ -59,6 +59,9 @@ func fromRecord(r store.Subnet) (*subnet, error) {
 	}
 	e := openEvidence(r.Evidence)
 	s.unit, _ = s.unit.Step(ownership.Event{Kind: ownership.Loaded, Saved: unitOf(r, e.Unverified)})
+	if s.unit.State != ownership.Granted {
+		s.grant = nil // of a departure that has ended
+	}
 	s.history, s.watch.Moves = historyOf(e.Samples), e.Moves
 	s.replicas = replicaPeersOf(e.Replicas)
 	if len(s.replicas) > 0 {

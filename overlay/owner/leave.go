@@ -177,15 +177,18 @@ var errBeaten = errors.New("owner: the subnet has another owner")
 
 // stillOurs reads the lease of a subnet again before it is given away: two owners of one
 // epoch would make two of the next. That is also so for a grant that was saved before a crash,
-// and perhaps not sent. If the DHT does not answer the subnet is treated as ours; the successor
-// reads the lease again.
+// and perhaps not sent. A lease of the successor by this grant does not count: it is offered the
+// subnet again, because it may have lost its disk since. If the DHT does not answer the subnet is
+// treated as ours; the successor reads the lease again.
 func (d *departures) stillOurs(ctx context.Context, s *subnet) error {
 	d.leases.reread(ctx, s.prefix)
 	best, known := d.cfg.Leases.Cached(s.prefix)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	adopted := s.unit.State == ownership.Granted && best.Owner.String() == s.unit.To &&
+		best.Epoch == s.lease.Epoch+1
 	if s.unit.State == ownership.Yielding ||
-		known && best.Owner != d.cfg.Self && d.beats(best, s.lease) {
+		known && !adopted && best.Owner != d.cfg.Self && d.beats(best, s.lease) {
 		return errBeaten
 	}
 	return nil

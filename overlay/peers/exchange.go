@@ -132,7 +132,7 @@ func (x *exchanger) exchange(ctx context.Context, p peer.ID, most int) (err erro
 			return err
 		}
 	}
-	last.Others = append(last.Others, x.newerThan(reply.Beacon)...)
+	last.Others = x.withNewer(last.Others, reply.Beacon)
 	// Nothing but the pings may happen between here and sending last, because both sides
 	// measure.
 	seen, err := measure(c)
@@ -197,22 +197,21 @@ func measure(c *wire.Conn) (Exchange, error) {
 // maxExchangeID bounds the random number of an exchange: a Round fits into 32 bits.
 const maxExchangeID = 1 << 30
 
-// newerThan returns the known beacon of a peer that shows another one, if that is older: then
-// another process with the same key has made the newer one, or the peer has before its clock was
-// set back.
-func (x *exchanger) newerThan(sealed []byte) []RelayedBeacon {
-	claim, err := peek(sealed)
+// withNewer adds to the beacons for a peer that of its own which is known here, if that is newer
+// than the one that the peer shows: then another process with the same key has made it, or the peer
+// has before its clock was set back.
+func (x *exchanger) withNewer(others []RelayedBeacon, shown []byte) []RelayedBeacon {
+	claim, err := peek(shown)
 	if err != nil {
-		return nil
+		return others
 	}
 	known, ok := x.dir.Relayed(claim.Peer)
 	if b, err := peek(known.Sealed); !ok || err != nil || b.Seq <= claim.Seq {
-		return nil
+		return others
 	}
-	return []RelayedBeacon{known}
+	return append([]RelayedBeacon{known}, others[:min(len(others), maxFirstSync-1)]...)
 }
 
-// handle serves a stream of another peer.
 func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	var first hello
 	if err := c.Recv(&first); err != nil {
@@ -237,7 +236,7 @@ func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 		w := x.dir.syncRequest(x.self.coordinate(), first.Sync.MaxBeacons)
 		reply.Sync = &w
 	}
-	reply.Others = append(reply.Others, x.newerThan(first.Beacon)...)
+	reply.Others = x.withNewer(reply.Others, first.Beacon)
 	if err := c.Send(reply); err != nil {
 		return err
 	}
@@ -295,9 +294,9 @@ type thirdPeers struct {
 // finishExchange stores the results of an exchange. An error means that the other peer misbehaved.
 func (x *exchanger) finishExchange(seen Exchange, beacon []byte, third thirdPeers) error {
 	p := seen.Peer
-	if len(third.beacons) > maxFirstSync+1 || len(third.suspects) > maxSuspicions {
+	if len(third.beacons) > maxFirstSync || len(third.suspects) > maxSuspicions {
 		return fmt.Errorf("%w: %d beacons and %d suspicions, want at most %d and %d",
-			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync+1, maxSuspicions)
+			ErrBeacon, len(third.beacons), len(third.suspects), maxFirstSync, maxSuspicions)
 	}
 	if err := cmp.Or(checkAbsent(third.absent), checkJoined(third.joined)); err != nil {
 		return err

@@ -67,6 +67,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
 	me := &self{cfg: &cfg, est: cfg.Estimator}
+	me.twin.since = time.Now().Add(twinAfter * cfg.Interval)
 	wait, capacity := me.load()
 	if err := me.makeBeacon(cfg.Clock.Now(), wait, capacity, cfg.Interval); err != nil {
 		return nil, err

@@ -6,10 +6,12 @@ import (
 )
 
 // twinBeacons is how many beacons with the key of this peer that another process has made show that
-// the other process still runs. If the clock was set back before a restart, the process before has
-// left one or two that seem newer. twinFor is how long it is believed after the last one.
+// the other process still runs. They do not count within the first twinAfter intervals: if the
+// clock was set back before a restart, peers have beacons of the process before that seem newer.
+// twinFor is how long the other process is believed to run after the last one.
 const (
 	twinBeacons = 3
+	twinAfter   = 4
 	twinFor     = 2 * maxInterval
 )
 
@@ -17,6 +19,7 @@ const (
 // its home or of its machine.
 type twin struct {
 	mu      sync.Mutex
+	since   time.Time // when beacons begin to count
 	seq     uint64    // the highest in a beacon that this process has not made
 	beacons int       // of the other process
 	at      time.Time // when the last one came
@@ -30,10 +33,14 @@ func (w *twin) see(seq uint64, now time.Time) bool {
 	if seq <= w.seq {
 		return false
 	}
+	w.seq = seq
+	if now.Before(w.since) {
+		return false
+	}
 	if now.Sub(w.at) >= twinFor {
 		w.beacons = 0
 	}
-	w.seq, w.at = seq, now
+	w.at = now
 	w.beacons++
 	return w.beacons == twinBeacons
 }
@@ -56,7 +63,7 @@ func (w *twin) runs(now time.Time) bool {
 // than the last one that this process has shown. The next beacon is made at once, and is newer.
 func (in *intake) returned(raw []byte) error {
 	claim, err := peek(raw)
-	if err != nil || claim.Seq <= in.self.beacon().Seq {
+	if err != nil || claim.Seq <= max(in.self.beacon().Seq, in.self.twin.last()) {
 		return err
 	}
 	b, err := Open(raw, in.cfg.Topic, in.dims)

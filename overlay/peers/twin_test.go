@@ -20,6 +20,13 @@ func TestTwin(t *testing.T) {
 		}
 	}
 	own := s.Self().Seq
+	relay(own + 1) // of the process before, perhaps
+	s.self.twin.since = time.Time{}
+	if !s.self.outdone() || s.self.twin.beacons != 0 {
+		t.Errorf("%d beacons count at the start, want none, but a newer one made",
+			s.self.twin.beacons)
+	}
+	s.self.twin.seq = 0
 	relay(own - 1)
 	relay(own)
 	if s.self.outdone() {
