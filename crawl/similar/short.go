@@ -16,14 +16,15 @@ func TextHash(text string, u store.URL) Simhash {
 	if p, ok := Fingerprint(text); ok {
 		return p
 	}
-	h, url := uint64(fnvOffset), strings.FieldsFunc(string(u), isBetweenWords)
+	url := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(string(u), isBetweenWords) {
+		url[strings.ToLower(word)] = true
+	}
+	h := uint64(fnvOffset)
 	for word := range strings.FieldsFuncSeq(text, isBetweenWords) {
-		if strings.ContainsAny(word, "0123456789") || slices.ContainsFunc(url, func(w string) bool {
-			return strings.EqualFold(w, word)
-		}) {
-			continue
+		if !strings.ContainsAny(word, "0123456789") && !url[strings.ToLower(word)] {
+			h = addWord(h, word)
 		}
-		h = addWord(h, word)
 	}
 	return Simhash(mix(h))
 }
