@@ -27,8 +27,9 @@ func decode(body []byte, contentType string, declares bool) (text []byte, name s
 	switch {
 	case name != "":
 	case declares:
-		enc, name, _ = charset.DetermineEncoding(body, "")
-	default:
+		enc, name = declaredEncoding(body)
+	}
+	if name == "" {
 		enc, name = detectEncoding(body)
 	}
 	if name != utf8Name {
@@ -54,6 +55,20 @@ func externalEncoding(body []byte, contentType string) (encoding.Encoding, strin
 		return charset.Lookup(params["charset"])
 	}
 	return nil, ""
+}
+
+// declaredEncoding returns the encoding that a <meta> declares; the name is "" if none does. The
+// library guesses then, by whether the beginning is UTF-8, and does not say so: a guess differs
+// without and with letters in UTF-8.
+func declaredEncoding(body []byte) (encoding.Encoding, string) {
+	const letters = "\u00e9x" // the library may ignore the last one, which could be cut
+	head := bytes.Map(func(c rune) rune { return min(c, utf8.RuneSelf-1) },
+		body[:min(len(body), prescan-len(letters))])
+	enc, name, _ := charset.DetermineEncoding(head, "")
+	if _, guess, _ := charset.DetermineEncoding(append(head, letters...), ""); guess != name {
+		return nil, ""
+	}
+	return enc, name
 }
 
 // detectEncoding returns the encoding of a document that declares none. UTF-16 is recognized by the

@@ -243,6 +243,7 @@ func TestXHTML(t *testing.T) {
 
 func TestCharsetNames(t *testing.T) {
 	t.Parallel()
+	long := strings.Repeat("a", 1100) + "\u00fc"
 	for _, c := range []struct{ contentType, body, want string }{
 		{"", "a", "utf-8"}, {"", "\xfc", "windows-1252"}, {"text/html; charset=Latin1", "a",
 			"windows-1252"}, {"", "\xff\xfea\x00", "utf-16le"},
@@ -250,6 +251,11 @@ func TestCharsetNames(t *testing.T) {
 		{"", "<meta charset=KOI8-R>", "koi8-r"}, {"", "charset", "utf-8"},
 		{"text/html; charset=klingon", "<meta charset=koi8-r>", "koi8-r"},
 		{"text/html; charset=koi8-r", "\ufeffa", "utf-8"},
+		{"", `<meta name=description content="on charset">` + long, "utf-8"},
+		{"", "<meta charset=utf8mb4>" + long, "utf-8"},
+		{"", `<meta name=Content-Type content="text/html; charset=latin1">` + long, "utf-8"},
+		{"", "<meta charset=latin1>" + long, "windows-1252"},
+		{"", "<meta charset=koi8-r>\xfc" + long, "koi8-r"},
 	} {
 		if d := parse(t, c.body, c.contentType); d.Charset != c.want {
 			t.Errorf("%q, %q: %q, want %q", c.contentType, c.body, d.Charset, c.want)
