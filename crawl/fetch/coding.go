@@ -294,8 +294,8 @@ func (d *zstdDecoder) nextPart(*bufio.Reader) (bool, error) { return false, nil 
 func (d *zstdDecoder) release()                             { _ = d.Reset(nil) }
 
 // Decode decodes a stored body according to the Content-Encoding of h. The result is cut at limit
-// bytes, and at an error in the data. It returns an error if a coding is unknown, if the data is
-// invalid from its beginning, or if it expands too far.
+// bytes, and at an error in the data. It returns an error if a coding is unknown or the data is
+// invalid from its beginning.
 func Decode(raw []byte, h http.Header, limit int64) ([]byte, error) {
 	codings, err := codingsOf(h)
 	if err != nil {

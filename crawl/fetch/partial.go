@@ -107,7 +107,8 @@ func (p *partial) request(h http.Header) {
 }
 
 // join makes resp the response to a request for the whole body, without the bytes in data. ok is
-// false if the server has sent the whole body. Errors match errRange.
+// false if the server has sent the whole body. Errors match errRange, also for a response that does
+// not say how long it is: it could end early unnoticed.
 func (p *partial) join(resp *http.Response) (ok bool, err error) {
 	switch resp.StatusCode {
 	case http.StatusPartialContent:
@@ -119,7 +120,7 @@ func (p *partial) join(resp *http.Response) (ok bool, err error) {
 	field := resp.Header.Get("Content-Range")
 	tag := resp.Header.Get("ETag")
 	if first, last, total := parseContentRange(field); first != int64(len(p.data)) ||
-		last < first || total != last+1 ||
+		last < first || total != last+1 || resp.ContentLength != total-first ||
 		tag != "" && tag != p.header.Get("ETag") || len(resp.Header["Content-Encoding"]) > 0 {
 		return false, fmt.Errorf("%w: Content-Range %.80q, ETag %.80q", errRange, field, tag)
 	}

@@ -50,6 +50,16 @@ func TestPartial(t *testing.T) {
 				r.Header.Del("If-Range")
 				http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(page))
 			}},
+		{name: "unknown length", head: map[string]string{"ETag": tag}, ranged: true,
+			want: store.OutcomeReset, second: func(w http.ResponseWriter, r *http.Request) {
+				var first int
+				fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &first)
+				w.Header().Set("Content-Range",
+					fmt.Sprintf("bytes %d-%d/%d", first, len(page)-1, len(page)))
+				w.WriteHeader(http.StatusPartialContent)
+				w.(http.Flusher).Flush() // chunks, which end early
+				w.Write(page[first : first+10])
+			}},
 		{name: "not satisfiable", head: map[string]string{"ETag": tag}, ranged: true,
 			want: store.OutcomeReset, second: func(w http.ResponseWriter, _ *http.Request) {
 				w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
