@@ -145,7 +145,7 @@ func (q *Query) addPhrase(text string, negated bool) error {
 func wordsOf(text string) (all []Word) {
 	words(text, func(word []byte, _, _ int, paired bool) bool {
 		all = append(all, Word{Text: string(word), Paired: paired})
-		return len(all) <= MaxWords
+		return true
 	})
 	return all
 }

@@ -30,7 +30,8 @@ func TestParse(t *testing.T) {
 		"東京都 x": {
 			Words: []Word{{"東京", true}, {"京都", true}, word("x")},
 		},
-		"CAFE\u0301": {Words: []Word{word("caf\u00e9")}},
+		strings.Repeat("a,", 30) + "zebra": {Words: []Word{word("a"), word("zebra")}},
+		"CAFE\u0301":                       {Words: []Word{word("caf\u00e9")}},
 	} {
 		got, err := Parse(text)
 		if err != nil || !reflect.DeepEqual(got, want) {
