@@ -108,6 +108,11 @@ func Join(ctx context.Context, home config.Home, l Line) (config.Profile, error)
 	if err != nil {
 		return config.Profile{}, err
 	}
+	// An invitation that is used cannot be used again by the peer of another home.
+	if old, err := config.LoadProfile(home.ProfileFile()); err == nil &&
+		old.NetworkID() != l.Network {
+		return old, fmt.Errorf("%s: %w", home.Dir, config.ErrOtherProfile)
+	}
 	c := overlay.DefaultConfig()
 	c.Key, c.Network, c.Bootstrap = key, l.Network, l.Peers
 	c.UserAgent = "peerd/" + config.Version

@@ -118,6 +118,23 @@ func TestFoundInviteJoin(t *testing.T) {
 	}
 }
 
+// A home of another network does not use an invitation up.
+func TestJoinKeepsTheInvitation(t *testing.T) {
+	first, p := found(t, admission.Invite)
+	founder := running(t, first)
+	line, err := join.Invite(first, p, founder.Addrs(), terms())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := found(t, admission.Invite)
+	if _, err := join.Join(t.Context(), other, line); !errors.Is(err, config.ErrOtherProfile) {
+		t.Errorf("Join() = %v, want ErrOtherProfile", err)
+	}
+	if _, err := join.Join(t.Context(), newHome(t), line); err != nil {
+		t.Errorf("Join() with a new home = %v", err)
+	}
+}
+
 // A peer that sends another profile than the line names is not believed.
 func TestJoinChecksTheProfile(t *testing.T) {
 	first, p := found(t, admission.Open)
