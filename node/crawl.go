@@ -181,7 +181,7 @@ func (n *Node) crawlAll(ctx context.Context, progress io.Writer) (Summary, error
 		err = fmt.Errorf("crawl: %w", why)
 	}
 	sum.Took = time.Since(begin)
-	return sum, errors.Join(err, ctx.Err())
+	return sum, cmp.Or(err, ctx.Err())
 }
 
 // end returns why the crawl ended after Run returned err.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"peerd/crawl/canon"
@@ -82,9 +83,12 @@ func (n *Node) enqueueSeeds(ctx context.Context) error {
 		return nil // a one-shot crawl adds them itself
 	}
 	for {
-		_, err := n.Seed(ctx, n.opts.Profile.Seeds)
+		r, err := n.Seed(ctx, n.opts.Profile.Seeds)
 		if errors.Is(err, admin.ErrStopping) {
 			return nil
+		}
+		for _, x := range slices.Concat(r.Invalid, r.OutOfScope) {
+			n.log.Warn("left out a seed of the profile", "url", x.URL, "err", x.Reason)
 		}
 		if !store.IsNoSpace(err) {
 			return err

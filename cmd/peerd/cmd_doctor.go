@@ -31,7 +31,8 @@ The exit status is 1 if a check failed. A warning does not count.`,
 func runDoctor(cmd *cobra.Command, home config.Home, asJSON bool) (err error) {
 	found := doctor.Examine(cmd.Context(), home)
 	failed := 0
-	t := cli.NewTable(cmd.OutOrStdout(), "CHECK", "STATE", "RESULT")
+	t := cli.NewTable(cmd.OutOrStdout()) // without a head: a terminal would cut the advice
+	t.Row("CHECK", "STATE", "RESULT")
 	for _, f := range found {
 		if f.State == doctor.Fail {
 			failed++
