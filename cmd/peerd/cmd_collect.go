@@ -68,12 +68,33 @@ func prepareCollector(cmd *cobra.Command, dir, text string, hosts, topics []stri
 	if err != nil {
 		return err
 	}
+	if err := checkCollector(home, hosts, topics); err != nil {
+		return err
+	}
 	if text != "" {
 		if _, err := join.Join(cmd.Context(), home, line); err != nil {
 			return err
 		}
 	}
 	return setCollector(home, hosts, topics)
+}
+
+// checkCollector returns an error if the settings of a collector would not be valid. Nothing is done
+// then: a peer that crawled goes on when it is started.
+func checkCollector(home config.Home, hosts, topics []string) error {
+	c, err := home.Load()
+	if err != nil {
+		return err
+	}
+	c.Archive.Enabled, c.Search.Enabled, c.Collect.Enabled = true, true, true
+	c.Crawl.Hours = config.Never
+	if len(hosts) > 0 {
+		c.Collect.Hosts = hosts
+	}
+	if len(topics) > 0 {
+		c.Collect.Topics = topics
+	}
+	return c.Validate()
 }
 
 // setCollector writes the settings that are not in config.toml yet.
