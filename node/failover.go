@@ -231,8 +231,8 @@ func (n *Node) clockOffset() time.Duration {
 const fetchRetry = 250 * time.Millisecond
 
 // fetchWait returns the time until pages may be fetched: not outside the hours, not beyond the
-// limits, not without the quorum lease, not while the network is down, and not while another process
-// has the key of this peer.
+// limits, not without the quorum lease, not while the network is down, and not while another
+// process has the key of this peer.
 func (n *Node) fetchWait(now time.Time) time.Duration {
 	if wait := n.quota.Wait(now); wait > 0 {
 		return wait

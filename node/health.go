@@ -35,9 +35,9 @@ type facts struct {
 	bootstrap bool
 	mdns      bool
 	lastError string
-	clock     *admin.Clock // nil: unknown
-	alone     bool         // by Options.Alone
-	members   int          // connected peers
+	clock     string // how wrong it is; "": it is not
+	alone     bool   // by Options.Alone
+	members   int    // connected peers
 	// inbound says that another machine has connected to this peer, or that none could have: it
 	// listens on loopback only.
 	inbound  bool
@@ -67,7 +67,7 @@ func (f facts) health() admin.Health {
 		return h(admin.HealthHeldBack, "%s",
 			"settings in parentheses are in config.toml; the peer continues by itself when it can",
 			strings.Join(f.blocked, "; "))
-	case f.clock != nil && f.clock.Wrong:
+	case f.clock != "":
 		return h(admin.HealthAlone, "the clock is %s, which refuse what this peer announces",
 			admin.SetClock+"; or, if it is right, the clocks of the others", f.clock)
 	case f.joining():
@@ -131,7 +131,9 @@ func (n *Node) health(s admin.Status) admin.Health {
 		givenUp: s.Failed + s.RobotsDenied, sent: s.Batches.URLsSent,
 		inbound: n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),
 	}
-	f.clock = s.Clock
+	if s.Clock != nil && s.Clock.Wrong {
+		f.clock = s.Clock.String()
+	}
 	if s.Offline != nil {
 		f.offline = s.Offline.Reason
 	}

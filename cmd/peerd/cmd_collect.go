@@ -79,8 +79,8 @@ func prepareCollector(cmd *cobra.Command, dir, text string, hosts, topics []stri
 	return setCollector(home, hosts, topics)
 }
 
-// checkCollector returns an error if the settings of a collector would not be valid. Nothing is done
-// then: a peer that crawled goes on when it is started.
+// checkCollector returns an error if the settings of a collector would not be valid. Nothing is
+// done then: a peer that crawled goes on when it is started.
 func checkCollector(home config.Home, hosts, topics []string) error {
 	c, err := home.Load()
 	if err != nil {

@@ -62,8 +62,11 @@ func (a hearsay) and(b hearsay) hearsay {
 	return a
 }
 
+// only reports whether a peer is known by nothing else than a. l is nil for an unknown peer.
+func (a hearsay) only(l *life) bool { return a.by != "" && !a.vouched && (l == nil || !l.direct) }
+
 // hearsay reports whether the peer is known by hearsay only.
-func (e *entry) hearsay() bool { return e.told.by != "" && !e.told.vouched && !e.direct }
+func (e *entry) hearsay() bool { return e.told.only(e.life) }
 
 // Hearsay reports whether p is known by hearsay only.
 func (d *Directory) Hearsay(p peer.ID) bool {
@@ -99,8 +102,7 @@ func (d *Directory) vouch(raw []byte, told hearsay) {
 // its addresses count, if the peer is still known by hearsay only: they may be others. The caller
 // holds mu.
 func (d *Directory) checkRoom(b Beacon, told hearsay, now time.Time) error {
-	l, isNew := d.lives[b.Peer], d.entries[b.Peer] == nil
-	isHearsay := told.by != "" && !told.vouched && (l == nil || !l.direct)
+	isNew, isHearsay := d.entries[b.Peer] == nil, told.only(d.lives[b.Peer])
 	if !isNew && !isHearsay {
 		return nil
 	}
