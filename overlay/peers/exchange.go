@@ -212,6 +212,7 @@ func (x *exchanger) withNewer(others []RelayedBeacon, shown []byte) []RelayedBea
 	return append([]RelayedBeacon{known}, others[:min(len(others), maxFirstSync-1)]...)
 }
 
+// handle serves a stream of another peer.
 func (x *exchanger) handle(ctx context.Context, c *wire.Conn) error {
 	var first hello
 	if err := c.Recv(&first); err != nil {
