@@ -52,7 +52,7 @@ type Index struct {
 	pages analyzer // used by Apply
 
 	mu       sync.Mutex
-	scorch   bleve.Index // nil after Close, and after a failure until the next Apply
+	scorch   bleve.Index // nil after Close, and after a failure until it is used
 	queue    *bleve.AnalysisQueue
 	position Position
 	version  uint64 // see Reader.Version
@@ -83,7 +83,7 @@ func Remove(dir string) error { return os.RemoveAll(dir) }
 
 var errFormat = errors.New("another version")
 
-// open opens scorch and reads the position.
+// open opens scorch and reads the position. x.mu is held, or nobody else has x.
 func (x *Index) open() error {
 	_, err := os.Stat(filepath.Join(x.dir, "root.bolt"))
 	created := errors.Is(err, os.ErrNotExist)
@@ -112,8 +112,6 @@ func (x *Index) open() error {
 		queue.Close()
 		return errors.Join(err, s.Close())
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.scorch, x.queue, x.position, x.version = s, queue, position, versions.Add(1)
 	return nil
 }
@@ -182,7 +180,9 @@ type Batch struct {
 // Apply stores a batch and returns when it is on disk. After an error, nothing of it is stored,
 // and it may be tried again.
 func (x *Index) Apply(b Batch) error {
+	x.mu.Lock()
 	s, err := x.running()
+	x.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -217,19 +217,15 @@ func (x *Index) Apply(b Batch) error {
 	return nil
 }
 
-// running returns scorch, which it opens again after a failure.
+// running returns scorch, which it opens again after a failure. x.mu is held.
 func (x *Index) running() (bleve.Index, error) {
-	x.mu.Lock()
-	s, closed := x.scorch, x.closed
-	x.mu.Unlock()
-	if closed {
+	if x.closed {
 		return nil, ErrClosed
 	}
-	if s != nil {
-		return s, nil
-	}
-	if err := x.open(); err != nil {
-		return nil, fmt.Errorf("open index %s: %w", x.dir, err)
+	if x.scorch == nil {
+		if err := x.open(); err != nil {
+			return nil, fmt.Errorf("open index %s: %w", x.dir, err)
+		}
 	}
 	return x.scorch, nil
 }
@@ -238,10 +234,11 @@ func (x *Index) running() (bleve.Index, error) {
 func (x *Index) Reader() (*Reader, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.scorch == nil {
-		return nil, ErrClosed
+	s, err := x.running()
+	if err != nil {
+		return nil, err
 	}
-	r, err := x.scorch.Reader()
+	r, err := s.Reader()
 	if err != nil {
 		return nil, fmt.Errorf("read index %s: %w", x.dir, err)
 	}
