@@ -128,13 +128,12 @@ func (g *graph) read(x *Reader) error {
 		if err != nil || e == nil {
 			return err
 		}
-		// Terms of hosts with pages begin with NUL, so they come first.
 		own := strings.TrimPrefix(e.Term, "\x00")
 		host, rest, ok := strings.Cut(own, "\x00")
 		switch {
 		case !ok || len(rest) != 4:
 		case own != e.Term:
-			g.hosts[host] = sourceIn(rest)
+			g.hosts[host] = max(g.hosts[host], sourceIn(rest)) // whatever the order of indexes
 		default:
 			g.add(sourceIn(rest), host)
 		}
@@ -143,7 +142,7 @@ func (g *graph) read(x *Reader) error {
 
 func (g *graph) add(s Source, host string) {
 	at, known := slices.BinarySearch(g.into[host], s)
-	if own, ok := g.hosts[host]; ok && own == s || known || g.links == maxRead {
+	if known || g.links == maxRead {
 		return
 	}
 	g.links++
@@ -151,8 +150,14 @@ func (g *graph) add(s Source, host string) {
 	g.into[host] = slices.Insert(g.into[host], at, s)
 }
 
-// replace takes over a graph.
+// replace takes over a graph, without the links of sources to their own hosts.
 func (r *Ranks) replace(g *graph) {
+	for host, own := range g.hosts {
+		if at, ok := slices.BinarySearch(g.into[host], own); ok {
+			g.into[host] = slices.Delete(g.into[host], at, at+1)
+			g.out[own]--
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ranks := make(map[Source]*Linker, len(g.out))
