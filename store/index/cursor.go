@@ -17,7 +17,8 @@ type cursor struct {
 	doc      uint64 // at which it is; noDoc at the end
 }
 
-// openCursor returns a cursor at the first page with a term; nil if there is none.
+// openCursor returns a cursor at the first page with a term; nil if there is none. The caller
+// closes the postings of a cursor, also after an error.
 func openCursor(r bleve.IndexReader, field, term string, frequencies bool) (*cursor, error) {
 	p, err := r.TermFieldReader(context.Background(), []byte(term), field, frequencies,
 		frequencies, false)
@@ -62,12 +63,12 @@ func openUnion(
 	var u union
 	for _, t := range terms {
 		c, err := openCursor(r, field, t, frequencies)
+		if c != nil {
+			u = append(u, c)
+		}
 		if err != nil {
 			u.close()
 			return nil, err
-		}
-		if c != nil {
-			u = append(u, c)
 		}
 	}
 	return u, nil

@@ -1,8 +1,12 @@
 package index
 
 import (
+	"context"
+	"errors"
 	"os"
 	"testing"
+
+	bleve "github.com/blevesearch/bleve_index_api"
 )
 
 // After a batch could not be written, searches find what was indexed before, also in a view that
@@ -36,5 +40,37 @@ func TestSearchAfterFailure(t *testing.T) {
 	apply(t, x, page("http://b.example/", "Two", "word"))
 	if got := urls(find(t, x, "word", nil)); len(got) != 2 {
 		t.Errorf("after the next batch searches find %v", got)
+	}
+}
+
+// brokenIndex has postings of which the first page cannot be read.
+type brokenIndex struct {
+	bleve.IndexReader
+	closed *int
+}
+
+type brokenPostings struct {
+	bleve.TermFieldReader
+	closed *int
+}
+
+func (b brokenIndex) TermFieldReader(
+	context.Context, []byte, string, bool, bool, bool,
+) (bleve.TermFieldReader, error) {
+	return brokenPostings{closed: b.closed}, nil
+}
+
+func (brokenPostings) Count() uint64 { return 1 }
+func (brokenPostings) Next(*bleve.TermFieldDoc) (*bleve.TermFieldDoc, error) {
+	return nil, ErrCorrupt
+}
+func (b brokenPostings) Close() error { *b.closed++; return nil }
+
+func TestPostingsClosedAfterError(t *testing.T) {
+	t.Parallel()
+	closed := 0
+	_, err := openUnion(brokenIndex{closed: &closed}, fieldText, []string{"word"}, false)
+	if !errors.Is(err, ErrCorrupt) || closed != 1 {
+		t.Errorf("openUnion() = %v, closed %d postings, want 1", err, closed)
 	}
 }
