@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -307,6 +308,26 @@ func TestInvalidBody(t *testing.T) {
 		if _, err := ReadPage(r, "http://a.example/", "peerd"); !errors.Is(err, warc.ErrCorrupt) ||
 			errors.Is(err, ErrNoPage) {
 			t.Errorf("ReadPage() = %v, want %v", err, warc.ErrCorrupt)
+		}
+	}
+}
+
+// The index knows from when on a page asks not to be found.
+func TestUnavailableAfter(t *testing.T) {
+	for head, body := range map[string]string{
+		html: "<meta name=robots content='unavailable_after: 2999-02-02'>apple",
+		"200 OK\r\nContent-Type: text/plain\r\n" +
+			"X-Robots-Tag: unavailable_after: 2999-02-02": "apple",
+	} {
+		p, err := ReadPage(strings.NewReader("HTTP/1.1 "+head+"\r\n\r\n"+body),
+			"http://a.example/", "peerd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := p.answer("http://a.example/", start, netip.Addr{}, store.Location{})
+		want := time.Date(2999, 2, 2, 0, 0, 0, 0, time.UTC)
+		if a.page == nil || !a.page.UnavailableAfter.Equal(want) {
+			t.Errorf("%s: %+v, want a page until %v", head, a.page, want)
 		}
 	}
 }

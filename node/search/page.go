@@ -115,7 +115,7 @@ func (p *Page) answer(
 		a.page = &index.Document{
 			URL: u, Title: plainSpaces(p.Title), Headings: p.Headings, Text: p.PlainText(),
 			Type: p.Type, FetchedAt: at, Canonical: p.Canonical, Archive: where,
-			Addr: addr, Links: linksOf(p, u.Host()),
+			Addr: addr, Links: linksOf(p, u.Host()), UnavailableAfter: p.Robots.UnavailableAfter,
 		}
 	case isGone(p.Status) || p.NoIndex:
 		a.gone = true

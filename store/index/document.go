@@ -20,6 +20,8 @@ type Document struct {
 	Text      string // with the title and the headings
 	Type      string // "html" or "text"
 	FetchedAt time.Time
+	// UnavailableAfter is the time from which on the page asks not to be found; zero: none.
+	UnavailableAfter time.Time
 	// Canonical is the URL that the page names as its canonical one, or "".
 	Canonical store.URL
 	// Archive is the place of the response in the archive.
@@ -119,6 +121,9 @@ func filters(d Document, lang string) *field {
 		f.add(filterLang + lang)
 	}
 	f.add(filterDay + d.FetchedAt.UTC().Format(dayForm))
+	if t := d.UnavailableAfter; !t.IsZero() {
+		f.add(filterLast + t.UTC().Add(-1).Format(dayForm))
+	}
 	return f
 }
 
@@ -141,6 +146,7 @@ const (
 	filterType = "filetype:"
 	filterLang = "lang:"
 	filterDay  = "day:"
+	filterLast = "last:" // on which the page may be found; no query names it
 	dayForm    = "20060102"
 )
 

@@ -25,7 +25,7 @@ var (
 )
 
 // format is the version of what is stored. An index of another version is built again.
-const format = 6
+const format = 7
 
 // The internal keys of the index.
 var (

@@ -391,3 +391,26 @@ func TestSnippetOfPairs(t *testing.T) {
 		t.Errorf("marks %v in %q", s.Marks, s.Text)
 	}
 }
+
+// A page is not found after the day of the time from which on it asks not to be.
+func TestUnavailableAfter(t *testing.T) {
+	t.Parallel()
+	x := open(t)
+	today := time.Now().UTC().Truncate(24 * time.Hour)
+	var docs []Document
+	for name, until := range map[string]time.Time{
+		"always": {}, "later": today.AddDate(0, 0, 9), "today": today, "past": today.AddDate(-1, 0, 0),
+	} {
+		d := page("http://a.example/"+name, "Title", "word")
+		d.UnavailableAfter = until
+		docs = append(docs, d)
+	}
+	apply(t, x, docs...)
+	for _, query := range []string{"word", "site:a.example", "title -past"} {
+		res := find(t, x, query, nil)
+		got := slices.Sorted(slices.Values(urls(res)))
+		if !slices.Equal(got, []string{"always", "later"}) || res.Total != 2 {
+			t.Errorf("%s: found %v of %d, want always and later", query, got, res.Total)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/blevesearch/bleve/v2/index/scorch"
 	bleve "github.com/blevesearch/bleve_index_api"
@@ -262,7 +263,7 @@ func (s *search) openFilters(q *Query) error {
 		}
 	}
 	if q.From+q.To != "" {
-		terms, err := s.r.dayTerms(q.From, q.To)
+		terms, err := s.r.dayTerms(filterDay, q.From, cmp.Or(q.To, "99999999"))
 		if err != nil {
 			return err
 		}
@@ -275,13 +276,19 @@ func (s *search) openFilters(q *Query) error {
 		}
 		s.required = append(s.required, u)
 	}
-	return nil
+	yesterday := time.Now().UTC().AddDate(0, 0, -1).Format(dayForm)
+	past, err := s.r.dayTerms(filterLast, "", yesterday)
+	if err != nil {
+		return err
+	}
+	expired, err := openUnion(s.r.r, fieldFilter, past, false)
+	s.excluded = append(s.excluded, expired)
+	return err
 }
 
-// dayTerms returns the terms of the days of a span on which pages were fetched.
-func (r *Reader) dayTerms(from, to string) (terms []string, err error) {
-	to = cmp.Or(to, "99999999")
-	d, err := r.r.FieldDictRange(fieldFilter, []byte(filterDay+from), []byte(filterDay+to))
+// dayTerms returns the terms of a filter with the days of a span.
+func (r *Reader) dayTerms(filter, from, to string) (terms []string, err error) {
+	d, err := r.r.FieldDictRange(fieldFilter, []byte(filter+from), []byte(filter+to))
 	if err != nil {
 		return nil, err
 	}
