@@ -18,7 +18,7 @@ import (
 // Limits of a batch.
 const (
 	maxBatchPages = 512
-	maxBatchText  = 8 << 20 // bytes
+	maxBatchBytes = 8 << 20
 )
 
 // Pauses of Run.
@@ -42,7 +42,7 @@ type Indexer struct {
 	Progress func(pages int)
 
 	batch index.Batch
-	text  int // bytes of text in batch
+	bytes int // of the pages in batch
 	pages int // of this call of CatchUp
 }
 
@@ -74,7 +74,7 @@ func (x *Indexer) CatchUp(ctx context.Context) (pages int, err error) {
 	}
 	at := x.Index.Position()
 	before := maps.Clone(at)
-	x.batch, x.text, x.pages = index.Batch{}, 0, 0
+	x.batch, x.bytes, x.pages = index.Batch{}, 0, 0
 	pass := x.Recent.begin()
 	known := x.Recent.follow(func(a answer) error { return x.put(a, at) })
 	err = x.Archive.FollowBut(ctx, at, known, func(rec warc.Record) error {
@@ -104,7 +104,7 @@ func (x *Indexer) apply(at map[string]int64) error {
 	if err := x.Index.Apply(x.batch); err != nil {
 		return err
 	}
-	x.batch, x.text = index.Batch{}, 0
+	x.batch, x.bytes = index.Batch{}, 0
 	if x.Progress != nil {
 		x.Progress(x.pages)
 	}
@@ -132,7 +132,7 @@ func (x *Indexer) add(rec warc.Record, at map[string]int64) error {
 // put adds what an answer says to the batch. All before it, which at says, is indexed or in the
 // batch.
 func (x *Indexer) put(a answer, at map[string]int64) error {
-	if x.text >= maxBatchText ||
+	if x.bytes >= maxBatchBytes ||
 		len(x.batch.Pages)+len(x.batch.Removed) >= maxBatchPages {
 		if err := x.apply(at); err != nil {
 			return err
@@ -141,7 +141,7 @@ func (x *Indexer) put(a answer, at map[string]int64) error {
 	switch {
 	case a.page != nil:
 		x.batch.Pages = append(x.batch.Pages, *a.page)
-		x.text += len(a.page.Text)
+		x.bytes += sizeOf(a.page)
 		x.pages++
 	case a.gone:
 		x.remove(a.url)

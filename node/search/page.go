@@ -123,6 +123,15 @@ func (p *Page) answer(
 	return a
 }
 
+// sizeOf returns the number of bytes that a page takes in memory, about.
+func sizeOf(d *index.Document) int {
+	n := len(d.Text) + len(d.Headings) + len(d.Title)
+	for _, l := range d.Links {
+		n += len(l.URL) + len(l.Text) + 32
+	}
+	return n
+}
+
 // linksOf returns the links of a page to pages of other hosts, unless they say that they recommend
 // nothing.
 func linksOf(p *Page, host string) (links []index.Link) {

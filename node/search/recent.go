@@ -14,7 +14,7 @@ import (
 // MaxText bounds the text of one page, in bytes.
 const MaxText = 4 << 20
 
-// recentBytes bounds the texts in a Recent. Half of it is what a peer that crawls fast fetches
+// recentBytes bounds the pages in a Recent. Half of it is what a peer that crawls fast fetches
 // while a batch is written.
 const recentBytes = 16 << 20
 
@@ -71,7 +71,7 @@ func (r *Recent) Add(a crawl.Archived) {
 	v := &recentAnswer{answer: p.answer(a.URL, a.Time, a.Addr,
 		store.Location{File: a.At.File, Offset: a.At.Offset}), end: a.At.End, bytes: 256}
 	if v.page != nil {
-		v.bytes += len(v.page.Text) + len(v.page.Headings) + len(v.page.Title)
+		v.bytes += sizeOf(v.page)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

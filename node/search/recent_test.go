@@ -10,6 +10,7 @@ import (
 	"peerd/crawl"
 	"peerd/crawl/extract"
 	"peerd/store"
+	"peerd/store/index"
 	"peerd/store/warc"
 )
 
@@ -108,6 +109,20 @@ func TestRecentIsBounded(t *testing.T) {
 	if r.bytes > recentBytes || len(r.known) != 3 || len(r.half) != 1 ||
 		r.take("f", 0) == nil || r.take("f", 0) != nil || r.take("f", 3) != nil {
 		t.Errorf("%d bytes, %d answers", r.bytes, len(r.known))
+	}
+	// Links count: a page may have many of them, and no text.
+	many := &extract.Document{}
+	for i := range index.MaxLinks {
+		many.Links = append(many.Links, extract.Link{Element: "a",
+			URL: store.URL(fmt.Sprintf("http://%d.example/%02000d", i, i))})
+	}
+	links := NewRecent()
+	for offset := range int64(2 * recentBytes / 2000 / index.MaxLinks) {
+		links.Add(crawl.Archived{URL: "http://a.example/", Status: http.StatusOK, Page: many,
+			At: warc.Location{File: "f", Offset: offset}})
+	}
+	if n := len(links.known); n > recentBytes/2000/index.MaxLinks {
+		t.Errorf("%d pages with %d links of 2,000 bytes each are kept", n, index.MaxLinks)
 	}
 	pass := r.begin()
 	add(10)
