@@ -2,6 +2,7 @@ package warc
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,7 +32,16 @@ func (w *writer) checkpoint(f *openFile) {
 	})
 }
 
-func (f *openFile) sync() error { return errors.Join(f.warc.Sync(), f.log.Sync()) }
+// sync syncs a file. After a failure it fails always: what could not be written is lost, but the
+// system may report it once only.
+func (f *openFile) sync() error {
+	f.syncing.Lock()
+	defer f.syncing.Unlock()
+	if f.unsynced == nil {
+		f.unsynced = errors.Join(f.warc.Sync(), f.log.Sync())
+	}
+	return f.unsynced
+}
 
 // logCheckpoint writes a checkpoint to the log if the file is still the current one.
 func (w *writer) logCheckpoint(m syncResult) {
@@ -48,6 +58,7 @@ func (w *writer) rotate() {
 	w.flush()
 	if w.previous != nil {
 		<-w.previous.done
+		w.lost = cmp.Or(w.lost, w.previous.syncErr)
 	}
 	f := w.current
 	w.current, w.previous, w.finishing = nil, f, true
@@ -160,13 +171,14 @@ func removeOpen(dir, name string) error {
 }
 
 // Sync returns when everything appended before is durable. Appending may continue
-// concurrently.
+// concurrently. After an error it fails until the archive is opened again.
 func (a *Archive) Sync() error {
 	var cur, old *openFile
+	var lost error
 	var m syncResult
 	if err := a.do(func(w *writer) {
 		w.flush()
-		cur, old = w.current, w.previous
+		cur, old, lost = w.current, w.previous, w.lost
 		if cur != nil {
 			m = syncResult{f: cur, end: cur.end}
 		}
@@ -175,9 +187,10 @@ func (a *Archive) Sync() error {
 	}
 	if old != nil {
 		<-old.done
-		if old.syncErr != nil {
-			return fmt.Errorf("warc: %w", old.syncErr)
-		}
+		lost = cmp.Or(lost, old.syncErr)
+	}
+	if lost != nil {
+		return fmt.Errorf("warc: %w", lost)
 	}
 	if cur == nil {
 		return nil

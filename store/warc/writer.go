@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -39,8 +40,9 @@ type writer struct {
 	free          int64     // above MinFree at the last check, minus bytes written since
 	unchecked     int64     // bytes written since the last check
 	serial        int
-	finishing     bool // a goroutine finishes previous
-	checkpointing bool // a goroutine syncs current for a checkpoint
+	finishing     bool  // a goroutine finishes previous
+	checkpointing bool  // a goroutine syncs current for a checkpoint
+	lost          error // why a file before previous, or an abandoned one, was not synced
 	closed        bool
 	helpers       sync.WaitGroup
 	enc           *encoder
@@ -57,6 +59,8 @@ type openFile struct {
 	pending           []byte // lines not yet written to the log
 	logFailed         bool   // log not writable: the index has to be built from the WARC
 	checkpointed      int64  // end at the last checkpoint
+	syncing           sync.Mutex
+	unsynced          error // of the first sync that failed
 	done              chan struct{}
 	syncErr, indexErr error // of syncing, of finishing; valid after done is closed
 }
@@ -189,6 +193,7 @@ func (w *writer) abandon(f *openFile, err error) {
 	w.a.o.Logger.Error("abandoned WARC file until the repair at the next start",
 		"file", f.name, "err", err)
 	f.syncErr, f.indexErr = fmt.Errorf("warc: %w", err), err
+	w.lost = cmp.Or(w.lost, f.sync())
 	f.warc.Close()
 	f.log.Close()
 	close(f.done)
