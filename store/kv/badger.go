@@ -1,6 +1,7 @@
 package kv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,8 +69,8 @@ type badgerEngine struct {
 	space      *freeSpace
 	compactors compactors // used by Run only
 
-	replaced sync.Mutex
-	failed   error // of the sync of a log that was replaced
+	syncing sync.Mutex // of logs, but not by badger
+	failed  error      // of the first sync that failed
 }
 
 func (e *badgerEngine) Begin(update bool) (Txn, error) {
@@ -83,18 +84,37 @@ func (e *badgerEngine) Limits() Limits {
 	return Limits{Count: e.b.MaxBatchCount(), Bytes: e.b.MaxBatchSize()}
 }
 
-// Sync syncs values before the logs that refer to them.
+// Sync syncs values before the logs that refer to them. Once a sync has failed it fails always: what
+// could not be written is lost, but the system may report it once only.
 func (e *badgerEngine) Sync() error {
-	e.replaced.Lock()
-	err := e.failed
-	e.replaced.Unlock()
-	if err != nil {
-		return err
+	err := e.syncLogs(false)
+	if err == nil {
+		err = e.failWith(e.b.Sync())
 	}
-	if err := syncLogs(e.space.dir, false); err != nil {
-		return err
+	return err
+}
+
+// syncLogs is syncLogs for the logs of e.
+func (e *badgerEngine) syncLogs(memtables bool) error {
+	e.syncing.Lock()
+	defer e.syncing.Unlock()
+	if e.failed != nil {
+		return fmt.Errorf("a sync has failed before; start the peer again: %w", e.failed)
 	}
-	return e.b.Sync()
+	err := syncLogs(e.space.dir, memtables)
+	p := (*fs.PathError)(nil)
+	if memtables || !errors.As(err, &p) || p.Op != "open" { // else it can be repeated
+		e.failed = err
+	}
+	return err
+}
+
+// failWith makes all later syncs fail if err is not nil.
+func (e *badgerEngine) failWith(err error) error {
+	e.syncing.Lock()
+	defer e.syncing.Unlock()
+	e.failed = cmp.Or(e.failed, err)
+	return err
 }
 
 // Extensions of the logs of memtables and of values. Badger numbers these files. It deletes the
@@ -237,14 +257,6 @@ func (x *badgerTxn) Commit() error {
 
 func (x *badgerTxn) Discard() { x.t.Discard() }
 
-// logReplaced is called before the first write to the log of a new memtable.
-func (e *badgerEngine) logReplaced() {
-	err := syncLogs(e.space.dir, true)
-	e.replaced.Lock()
-	defer e.replaced.Unlock()
-	e.failed = errors.Join(e.failed, err)
-}
-
 // badgerLog forwards badger's warnings and errors to a slog.Logger.
 type badgerLog struct{ l *slog.Logger }
 
@@ -265,10 +277,10 @@ type engineLog struct {
 	e *badgerEngine
 }
 
-// Debugf finds in a message when badger replaces a memtable, while nothing else can be written.
-// There is no other way to learn it in time. TestReplacedMemtables notices if the message changes.
+// Debugf finds in a message when badger replaces a memtable, before the first write to the log of the
+// new one, while nothing else can be written. There is no other way to learn it in time. TestReplacedMemtables notices if the message changes.
 func (b engineLog) Debugf(f string, _ ...any) {
 	if strings.HasPrefix(f, "Flushing memtable") {
-		b.e.logReplaced()
+		_ = b.e.syncLogs(true) // the next Sync returns the error
 	}
 }

@@ -2,12 +2,15 @@ package kv
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -50,6 +53,37 @@ func TestReplacedMemtables(t *testing.T) {
 	must(t, e.Sync())
 	if kb := mapped(t, dir, "Private_Dirty:", extLog); kb > 0 {
 		t.Errorf("%d kB of logs are unsynced after Sync", kb)
+	}
+}
+
+// After a sync has failed, Sync does not say that everything is on the disk. One that could not begin
+// can be repeated.
+func TestSyncFailure(t *testing.T) {
+	for op, make := range map[string]func(name string) error{
+		"open": func(name string) error { return os.Mkdir(name, 0o700) },
+		"sync": func(name string) error { return syscall.Mkfifo(name, 0o600) },
+	} {
+		dir := t.TempDir()
+		e, err := Open(dir, small)
+		must(t, err)
+		must(t, put(e, "k", "v"))
+		last := filepath.Join(dir, "999999"+extValues)
+		must(t, make(last))
+		for range 2 {
+			var failed *fs.PathError
+			if err := e.Sync(); !errors.As(err, &failed) || failed.Op != op {
+				t.Errorf("%s: Sync() = %v", op, err)
+			}
+		}
+		must(t, os.Remove(last))
+		if err := e.Sync(); (err == nil) != (op == "open") {
+			t.Errorf("%s: Sync() = %v after it failed", op, err)
+		}
+		must(t, e.Close())
+		e, err = Open(dir, small)
+		must(t, err)
+		must(t, e.Sync())
+		must(t, e.Close())
 	}
 }
 
