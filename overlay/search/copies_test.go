@@ -145,7 +145,10 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 	holder, holderService := serve(t, local(t, pages(2, 20)))
 	ownerService.Network, holderService.Network = testNetwork, testNetwork
 	stranger := overlaytest.Peers(8, 1)[0]
-	more := local(t, pages(3, 100))
+	more, closed := local(t, pages(3, 100)), local(t, pages(4, 20))
+	if err := closed.Index.Close(); err != nil {
+		t.Fatal(err)
+	}
 	copies := &held{}
 	holderService.Local.Copies = copies
 	for name, test := range map[string]struct {
@@ -157,6 +160,7 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 		"of another mirror":      {Copy{Naming: naming(t, stranger, owner.ID()), Index: more}, 0},
 		"not signed":             {Copy{Naming: []byte("x"), Index: more}, 0},
 		"not indexed":            {Copy{Naming: naming(t, stranger, holder.ID())}, 1},
+		"with a broken index":    {Copy{Naming: naming(t, stranger, holder.ID()), Index: closed}, 1},
 	} {
 		copies.set(test.copy)
 		s := asking(t, local(t, nil), owner, without, holder)

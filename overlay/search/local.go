@@ -100,48 +100,43 @@ func (s *localSearch) count(ctx context.Context) (c counts, err error) {
 			return c, err
 		}
 	}
-	copies, err := s.join()
-	if err != nil {
-		return c, err
-	}
-	for _, p := range copies {
-		n := copyCounts{owner: p.Owner, Naming: p.Naming, Whole: p.Whole, Indexed: p.reader != nil}
+	for _, p := range s.join() {
+		n := copyCounts{owner: p.Owner, Naming: p.Naming, Whole: p.Whole}
 		if p.reader != nil {
-			if n.Counts, err = p.reader.Count(s.query); err != nil {
-				return c, err
-			}
+			n.Counts, err = p.reader.Count(s.query)
+			n.Indexed = err == nil
 		}
 		c.Copies = append(c.Copies, n)
 	}
 	return c, nil
 }
 
-// join opens the copies, and returns also those without an index.
-func (s *localSearch) join() (all []part, err error) {
+// join opens the copies, and returns also those without an index. A copy of which the index cannot
+// be read counts as one of these: other pages are found without it.
+func (s *localSearch) join() (all []part) {
 	if s.from.Copies == nil {
-		return nil, nil
+		return nil
 	}
 	s.using = true
 	for _, cp := range s.from.Copies.Use() {
 		p := part{Copy: cp}
 		if cp.Index != nil {
-			if p.reader, err = cp.Index.Index.Reader(); err != nil {
-				return nil, err
+			if r, err := cp.Index.Index.Reader(); err == nil {
+				p.reader = r
+				s.parts = append(s.parts, p)
 			}
-			s.parts = append(s.parts, p)
 		}
 		all = append(all, p)
 	}
-	return all, nil
+	return all
 }
 
 // askAll has linking look at all indexes.
-func (s *localSearch) askAll() error {
-	_, err := s.join()
+func (s *localSearch) askAll() {
+	s.join()
 	for i := range s.parts {
 		s.asked = append(s.asked, &s.parts[i])
 	}
-	return err
 }
 
 func (s *localSearch) rank(ctx context.Context, q ranking) (all ranked, err error) {

@@ -91,9 +91,7 @@ func (r *ranker) readLinks() error {
 		return err
 	}
 	defer l.close()
-	if _, err := l.join(); err != nil {
-		return err
-	}
+	l.join()
 	var readers []*index.Reader
 	var versions []uint64
 	for _, p := range l.parts {

@@ -62,9 +62,7 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 	}
 	defer l.close()
 	if meeting {
-		if err := l.askAll(); err != nil {
-			return c.Send(reply{Refused: errBusy.Error()})
-		}
+		l.askAll()
 	}
 	for n := range maxSteps {
 		step := stepOf(n, r)
