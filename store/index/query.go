@@ -78,8 +78,7 @@ func Parse(text string) (Query, error) {
 func (q *Query) addPart(part string) error {
 	name, value, found := strings.Cut(part, ":")
 	if !found || value == "" {
-		q.addWords(part)
-		return nil
+		return q.addWords(part)
 	}
 	set := func(to *string, value string) error {
 		if *to != "" {
@@ -104,21 +103,24 @@ func (q *Query) addPart(part string) error {
 	case "date":
 		return q.addDate(value)
 	}
-	q.addWords(part)
-	return nil
+	return q.addWords(part)
 }
 
 // addWords adds the words of a part, which are left out if it begins with a minus sign.
-func (q *Query) addWords(part string) {
-	to := &q.Words
+func (q *Query) addWords(part string) error {
+	to, all := &q.Words, wordsOf(part)
 	if strings.HasPrefix(part, "-") {
 		to = &q.Not
+		if len(all) > 1 && slices.ContainsFunc(all, func(w Word) bool { return !w.Paired }) {
+			return fmt.Errorf("%w: only single words can be left out, not %q", ErrQuery, part[1:])
+		}
 	}
-	for _, w := range wordsOf(part) {
+	for _, w := range all {
 		if !slices.Contains(*to, w) {
 			*to = append(*to, w)
 		}
 	}
+	return nil
 }
 
 // addPhrase adds a phrase. A single word is not a phrase.
@@ -128,10 +130,11 @@ func (q *Query) addPhrase(text string, negated bool) error {
 		return fmt.Errorf("%w: only single words can be left out, not %q", ErrQuery, text)
 	}
 	if negated {
-		q.addWords("-" + text)
-		return nil
+		return q.addWords("-" + text)
 	}
-	q.addWords(strings.TrimLeft(text, "-"))
+	if err := q.addWords(strings.TrimLeft(text, "-")); err != nil {
+		return err
+	}
 	if len(all) > 1 {
 		var phrase []string
 		for _, w := range all {
@@ -168,6 +171,9 @@ func (q *Query) addDate(value string) error {
 	}
 	if err == nil && q.From+q.To == "" {
 		err = fmt.Errorf("%w: date: %q has no day", ErrQuery, value)
+	}
+	if err == nil && q.To != "" && q.From > q.To {
+		err = fmt.Errorf("%w: date: %q ends before it begins", ErrQuery, value)
 	}
 	return err
 }

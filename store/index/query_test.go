@@ -30,6 +30,9 @@ func TestParse(t *testing.T) {
 		"東京都 x": {
 			Words: []Word{{"東京", true}, {"京都", true}, word("x")},
 		},
+		"水 -東京都": {
+			Words: []Word{{"水", true}}, Not: []Word{{"東京", true}, {"京都", true}},
+		},
 		strings.Repeat("a,", 30) + "zebra": {Words: []Word{word("a"), word("zebra")}},
 		"CAFE\u0301":                       {Words: []Word{word("caf\u00e9")}},
 	} {
@@ -39,7 +42,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "  ", "-a", `-"a b"`, "site:a site:b", "date:yesterday",
-		"date:..", "date:2026-13", "date:2026 date:2027", "...", "\xff",
+		"date:..", "date:2026-03..2026-02", "date:2026-13", "a -site:e.org",
+		"a -filetype:html", "a -x-y", "date:2026 date:2027", "...", "\xff",
 		strings.Repeat("a", MaxQuery+1), strings.Repeat("a b c d e ", 5) + manyWords()} {
 		if q, err := Parse(text); !errors.Is(err, ErrQuery) {
 			t.Errorf("Parse(%q) = %+v, %v, want ErrQuery", text, q, err)
