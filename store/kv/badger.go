@@ -278,7 +278,8 @@ type engineLog struct {
 }
 
 // Debugf finds in a message when badger replaces a memtable, before the first write to the log of the
-// new one, while nothing else can be written. There is no other way to learn it in time. TestReplacedMemtables notices if the message changes.
+// new one, while nothing else can be written. There is no other way to learn it in time.
+// TestReplacedMemtables notices if the message changes.
 func (b engineLog) Debugf(f string, _ ...any) {
 	if strings.HasPrefix(f, "Flushing memtable") {
 		_ = b.e.syncLogs(true) // the next Sync returns the error
