@@ -3,7 +3,9 @@ package index
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	bleve "github.com/blevesearch/bleve_index_api"
@@ -40,6 +42,62 @@ func TestSearchAfterFailure(t *testing.T) {
 	apply(t, x, page("http://b.example/", "Two", "word"))
 	if got := urls(find(t, x, "word", nil)); len(got) != 2 {
 		t.Errorf("after the next batch searches find %v", got)
+	}
+}
+
+// A damaged index is opened in an earlier state, or empty, with the position of that.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	whole := t.TempDir()
+	x, err := Open(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := x.Apply(Batch{Position: Position{"file": int64(i + 1)}, Pages: []Document{
+			page(fmt.Sprintf("http://a.example/%d", i), "Title", "word")}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := x.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(whole)
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		for name, damage := range map[string]func(data []byte) []byte{
+			"empty":     func([]byte) []byte { return nil },
+			"short":     func(data []byte) []byte { return data[:10] },
+			"half":      func(data []byte) []byte { return data[:len(data)/2] },
+			"zeros":     func(data []byte) []byte { return make([]byte, len(data)) },
+			"zero tail": func(data []byte) []byte { clear(data[len(data)/2:]); return data },
+		} {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(whole)); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, file.Name())
+			data, err := os.ReadFile(path)
+			if err == nil {
+				err = os.WriteFile(path, damage(data), 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := Open(dir)
+			if err != nil {
+				t.Fatalf("%s: %s: %v", file.Name(), name, err)
+			}
+			found := find(t, x, "word", nil).Total
+			if at := x.Position()["file"]; at != int64(found) {
+				t.Errorf("%s: %s: found %d, position %d", file.Name(), name, found, at)
+			}
+			if err := x.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

@@ -62,8 +62,8 @@ type Index struct {
 // versions counts the changes of all indexes.
 var versions atomic.Uint64
 
-// Open opens the index in dir and creates it if there is none, or one of another version. The
-// caller must call Close.
+// Open opens the index in dir and creates it if there is none, or one that is of another version or
+// damaged. The caller must call Close.
 func Open(dir string) (*Index, error) {
 	x := &Index{dir: dir}
 	err := x.open()
@@ -81,24 +81,16 @@ func Open(dir string) (*Index, error) {
 // Remove deletes the index in dir. It must not be open.
 func Remove(dir string) error { return os.RemoveAll(dir) }
 
-var errFormat = errors.New("another version")
+var errFormat = errors.New("of another version, or damaged")
 
 // open opens scorch and reads the position. x.mu is held, or nobody else has x.
 func (x *Index) open() error {
 	_, err := os.Stat(filepath.Join(x.dir, "root.bolt"))
 	created := errors.Is(err, os.ErrNotExist)
 	queue := bleve.NewAnalysisQueue(1) // pages are analyzed before
-	s, err := scorch.NewScorch(scorch.Name, map[string]any{
-		"path": x.dir, "bolt_timeout": lockWait, "scorchMergePlanOptions": mergePlan,
-	}, queue)
-	if err == nil {
-		err = s.Open()
-	}
+	s, err := openScorch(x.dir, queue)
 	if err != nil {
 		queue.Close()
-		if err.Error() == "timeout" { // of bbolt, which scorch does not wrap
-			return ErrLocked
-		}
 		return err
 	}
 	if created {
@@ -114,6 +106,32 @@ func (x *Index) open() error {
 	}
 	x.scorch, x.queue, x.position, x.version = s, queue, position, versions.Add(1)
 	return nil
+}
+
+// openScorch opens scorch. Its errors are those of bbolt, which it does not wrap, and which panics,
+// too, if its file is damaged.
+func openScorch(dir string, queue *bleve.AnalysisQueue) (s bleve.Index, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errFormat, p)
+		}
+	}()
+	s, err = scorch.NewScorch(scorch.Name, map[string]any{
+		"path": dir, "bolt_timeout": lockWait, "scorchMergePlanOptions": mergePlan,
+	}, queue)
+	if err == nil {
+		err = s.Open()
+	}
+	if err == nil {
+		return s, nil
+	}
+	switch err.Error() {
+	case "timeout":
+		err = ErrLocked
+	case "invalid database", "version mismatch", "checksum error":
+		err = fmt.Errorf("%w: %w", errFormat, err)
+	}
+	return nil, err
 }
 
 // readPosition checks the version and returns the position.
