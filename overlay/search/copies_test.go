@@ -160,7 +160,8 @@ func TestCopiesThatAreNotSearched(t *testing.T) {
 		"of another mirror":      {Copy{Naming: naming(t, stranger, owner.ID()), Index: more}, 0},
 		"not signed":             {Copy{Naming: []byte("x"), Index: more}, 0},
 		"not indexed":            {Copy{Naming: naming(t, stranger, holder.ID())}, 1},
-		"with a broken index":    {Copy{Naming: naming(t, stranger, holder.ID()), Index: closed}, 1},
+		"with a broken index": {Copy{Naming: naming(t, stranger, holder.ID()),
+			Index: closed}, 1},
 	} {
 		copies.set(test.copy)
 		s := asking(t, local(t, nil), owner, without, holder)

@@ -83,7 +83,7 @@ func Remove(dir string) error { return os.RemoveAll(dir) }
 
 var errFormat = errors.New("of another version, or damaged")
 
-// open opens scorch and reads the position. x.mu is held, or nobody else has x.
+// open opens scorch and reads the position. x.mu is held, or only the caller has x.
 func (x *Index) open() error {
 	_, err := os.Stat(filepath.Join(x.dir, "root.bolt"))
 	created := errors.Is(err, os.ErrNotExist)

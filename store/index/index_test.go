@@ -399,7 +399,8 @@ func TestUnavailableAfter(t *testing.T) {
 	today := time.Now().UTC().Truncate(24 * time.Hour)
 	var docs []Document
 	for name, until := range map[string]time.Time{
-		"always": {}, "later": today.AddDate(0, 0, 9), "today": today, "past": today.AddDate(-1, 0, 0),
+		"always": {}, "later": today.AddDate(0, 0, 9), "today": today,
+		"past": today.AddDate(-1, 0, 0),
 	} {
 		d := page("http://a.example/"+name, "Title", "word")
 		d.UnavailableAfter = until

@@ -84,8 +84,8 @@ func (e *badgerEngine) Limits() Limits {
 	return Limits{Count: e.b.MaxBatchCount(), Bytes: e.b.MaxBatchSize()}
 }
 
-// Sync syncs values before the logs that refer to them. Once a sync has failed it fails always: what
-// could not be written is lost, but the system may report it once only.
+// Sync syncs values before the logs that refer to them. Once a sync has failed it fails always:
+// what could not be written is lost, but the system may report it once only.
 func (e *badgerEngine) Sync() error {
 	err := e.syncLogs(false)
 	if err == nil {
@@ -277,8 +277,8 @@ type engineLog struct {
 	e *badgerEngine
 }
 
-// Debugf finds in a message when badger replaces a memtable, before the first write to the log of the
-// new one, while nothing else can be written. There is no other way to learn it in time.
+// Debugf finds in a message when badger replaces a memtable, before the first write to the log of
+// the new one, while nothing else can be written. There is no other way to learn it in time.
 // TestReplacedMemtables notices if the message changes.
 func (b engineLog) Debugf(f string, _ ...any) {
 	if strings.HasPrefix(f, "Flushing memtable") {

@@ -56,8 +56,8 @@ func TestReplacedMemtables(t *testing.T) {
 	}
 }
 
-// After a sync has failed, Sync does not say that everything is on the disk. One that could not begin
-// can be repeated.
+// After a sync has failed, Sync does not say that everything is on the disk. One that could not
+// begin can be repeated.
 func TestSyncFailure(t *testing.T) {
 	for op, make := range map[string]func(name string) error{
 		"open": func(name string) error { return os.Mkdir(name, 0o700) },
