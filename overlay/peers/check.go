@@ -66,7 +66,8 @@ type checker struct {
 
 	checks          *semaphore.Weighted
 	indirect        *semaphore.Weighted // probes requested by other peers
-	indirectLimiter wire.Limiter        // limits them per peer
+	probeLimiter    wire.Limiter        // limits the probes of other peers
+	indirectLimiter wire.Limiter        // limits those that are passed on
 }
 
 // requestCheck is Service.ReportUnreachable. An event, such as the end of a connection, does not

@@ -27,9 +27,13 @@ const (
 	maxReply = maxSealed + 64
 )
 
-// indirectRate limits the indirect probes that a peer may request. The burst covers several
-// peers that fail at the same time.
-var indirectRate = wire.Rate{PerSecond: 2, Burst: 16, TotalFactor: 8}
+var (
+	// probeRate limits the probes of a peer. An honest peer sends one a second for itself, and a
+	// burst of indirect ones if several peers fail at the same time.
+	probeRate = wire.Rate{PerSecond: 8, Burst: 64, TotalFactor: 64}
+	// indirectRate limits those of them that this peer passes on.
+	indirectRate = wire.Rate{PerSecond: 2, Burst: 16, TotalFactor: 8}
+)
 
 var (
 	errNoBeacon      = errors.New("peers: reply without beacon")
@@ -181,6 +185,9 @@ func (k *checker) probeThrough(
 
 // answerProbe replies to a probeRequest.
 func (k *checker) answerProbe(ctx context.Context, c *wire.Conn, first hello) error {
+	if !k.probeLimiter.Allow(probeRate, c.Peer(), time.Now()) {
+		return fmt.Errorf("%w: of %s", errTooManyProbes, c.Peer())
+	}
 	if len(first.Beacon) > 0 {
 		if err := k.intake.addOwnBeacon(c.Peer(), first.Beacon); err != nil {
 			return err

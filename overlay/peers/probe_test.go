@@ -123,7 +123,7 @@ func TestIndirectProbesAreBounded(t *testing.T) {
 	begin := time.Now()
 	var busy, failed atomic.Int64
 	var g sync.WaitGroup
-	for range 4 * indirectRate.Burst {
+	for range 3 * indirectRate.Burst {
 		g.Go(func() {
 			switch a := ask(target); {
 			case a.Reached:
@@ -147,6 +147,24 @@ func TestIndirectProbesAreBounded(t *testing.T) {
 	}
 	if a := ask(s.cfg.Host.ID()); !a.Reached || a.Latest == nil {
 		t.Errorf("probe of the peer itself: %+v, want it reached with a beacon", a)
+	}
+}
+
+// Nobody can make this peer answer without bound.
+func TestProbesAreBounded(t *testing.T) {
+	s, other := startService(t)
+	begin, answered := time.Now(), 0
+	const most = 64 + 8 // at once, and while they are sent
+	for range 3 * most {
+		var answer probeReply
+		if err := wire.Ask(t.Context(), other.Host, s.cfg.Host.ID(),
+			wire.Limits{MaxMsg: maxReply, Timeout: time.Minute}, s.cfg.Protocol,
+			hello{Probe: &probeRequest{}}, &answer); err == nil && answer.Reached {
+			answered++
+		}
+	}
+	if more := 8 * int(time.Since(begin)/time.Second); answered < 64 || answered > most+more {
+		t.Errorf("%d probes answered in %v, want 64 to %d", answered, time.Since(begin), most+more)
 	}
 }
 
