@@ -54,11 +54,11 @@ func (f *Forwarder) due(now time.Time) (tasks []task, next time.Duration) {
 		}
 	}
 	start(refreshes, func() task {
-		owner, p, ok := f.table.reads.next(f.table.outboxes, now)
+		d, ok := f.table.reads.next(f.table.outboxes, now)
 		if !ok {
 			return nil
 		}
-		return func(ctx context.Context) error { f.refreshOwner(ctx, owner, p, false); return nil }
+		return func(ctx context.Context) error { f.refreshOwner(ctx, d); return nil }
 	})
 	f.table.evictIdle(now)
 	free := func(kind int) bool { return f.running[kind] < maxRunning[kind] }

@@ -3,7 +3,6 @@ package outbox
 import (
 	"context"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -25,7 +24,8 @@ type suspect struct {
 type ownerReads struct {
 	cfg      *Config
 	suspects map[peer.ID]*suspect // owners that do not answer
-	doubts   []doubt              // to be read before those
+	doubts   []doubt
+	doubted  bool // the last one read was a doubt: they take turns with suspects
 	times    timeline[*suspect]
 	at       time.Time // no owner is read again before
 }
@@ -39,21 +39,32 @@ func (r *ownerReads) suspect(owner peer.ID, now time.Time) {
 	}
 }
 
-// A doubt is a subnet that its supposed owner says it does not own, without naming the owner: it
-// has handed the subnet over and restarted since, or lost its disk. Or the supposed owner does not
-// answer, and another peer says that it owns the subnet.
+// A doubt is a subnet of which the owner is to be read again. With denied, its supposed owner says
+// that it does not own it: it has handed the subnet over, or lost its disk. Otherwise that does not
+// answer.
 type doubt struct {
 	owner  peer.ID
 	subnet netip.Prefix
+	denied bool
 }
 
-// maxDoubts bounds the doubts that wait. An owner repeats those that are discarded, and those of a
-// suspect are read again in any case.
-const maxDoubts = 4096
+// maxDoubts bounds the doubts that wait, and maxDoubtsOf those about one owner, which may deny
+// whatever it likes. An owner repeats those that are discarded, and those of a suspect are read
+// again in any case.
+const maxDoubts, maxDoubtsOf = 4096, 64
 
-// doubt schedules reading the owner of a subnet again, before those of suspects.
-func (r *ownerReads) doubt(owner peer.ID, p netip.Prefix) {
-	if d := (doubt{owner, p}); len(r.doubts) < maxDoubts && !slices.Contains(r.doubts, d) {
+// doubt schedules reading the owner of a subnet again.
+func (r *ownerReads) doubt(d doubt) {
+	of := 0
+	for _, x := range r.doubts {
+		if x == d {
+			return
+		}
+		if x.owner == d.owner {
+			of++
+		}
+	}
+	if len(r.doubts) < maxDoubts && of < maxDoubtsOf {
 		r.doubts = append(r.doubts, d)
 	}
 }
@@ -66,21 +77,33 @@ func (r *ownerReads) clear(owner peer.ID) {
 	}
 }
 
-// next returns a subnet of which the owner is to be read again now. Suspects take turns. queues
-// are those of the owners.
-func (r *ownerReads) next(
+// next returns a subnet of which the owner is to be read again now. Doubts come first, but every
+// other one is of a suspect, which take turns. queues are those of the owners.
+func (r *ownerReads) next(queues map[peer.ID]*hostQueue, now time.Time) (d doubt, ok bool) {
+	if now.Before(r.at) {
+		return d, false
+	}
+	if len(r.doubts) == 0 || r.doubted {
+		d, ok = r.nextOfSuspects(queues, now)
+	}
+	r.doubted = !ok && len(r.doubts) > 0
+	if r.doubted {
+		d, ok, r.doubts = r.doubts[0], true, r.doubts[1:]
+	}
+	if ok {
+		r.at = now.Add(time.Second / time.Duration(max(r.cfg.RefreshRate, 1)))
+	}
+	return d, ok
+}
+
+// nextOfSuspects returns the next subnet of a suspect that is due.
+func (r *ownerReads) nextOfSuspects(
 	queues map[peer.ID]*hostQueue, now time.Time,
-) (owner peer.ID, p netip.Prefix, ok bool) {
-	for !now.Before(r.at) {
-		if len(r.doubts) > 0 {
-			d := r.doubts[0]
-			r.doubts = r.doubts[1:]
-			r.delay(now)
-			return d.owner, d.subnet, true
-		}
+) (d doubt, ok bool) {
+	for {
 		s, due := r.times.pop(now)
 		if !due {
-			break
+			return d, false
 		}
 		if len(s.queue) == 0 {
 			s.queue = queues[s.owner].subnets()
@@ -89,22 +112,16 @@ func (r *ownerReads) next(
 			delete(r.suspects, s.owner)
 			continue
 		}
-		p, s.queue = s.queue[0], s.queue[1:]
+		d = doubt{owner: s.owner, subnet: s.queue[0]}
+		s.queue = s.queue[1:]
 		at := now
 		if len(s.queue) == 0 {
 			at = now.Add(r.cfg.backoff(s.rounds))
 			s.rounds++
 		}
 		r.times.set(s, at)
-		r.delay(now)
-		return s.owner, p, true
+		return d, true
 	}
-	return "", p, false
-}
-
-// delay sets the time of the next read, to keep to Config.RefreshRate.
-func (r *ownerReads) delay(now time.Time) {
-	r.at = now.Add(time.Second / time.Duration(max(r.cfg.RefreshRate, 1)))
 }
 
 // subnets returns the subnets of an owner that have pending URLs, those of the hosts served
@@ -136,16 +153,14 @@ func (r *ownerReads) until(now time.Time, most time.Duration) time.Duration {
 
 // refreshOwner reads the owner of a subnet again. If it has changed, the subnet's hosts are
 // resolved again.
-func (f *Forwarder) refreshOwner(
-	ctx context.Context, owner peer.ID, p netip.Prefix, denied bool,
-) {
-	changed, err := f.cfg.Resolver.RefreshOwner(ctx, p, owner, denied)
+func (f *Forwarder) refreshOwner(ctx context.Context, d doubt) {
+	changed, err := f.cfg.Resolver.RefreshOwner(ctx, d.subnet, d.owner, d.denied)
 	if err != nil {
-		f.log.Debug("failed to read owner again", "subnet", p, "owner", owner, "err", err)
+		f.log.Debug("failed to read owner again", "subnet", d.subnet, "owner", d.owner, "err", err)
 		return
 	}
 	if changed {
-		f.log.Info("found new owner of subnet", "subnet", p, "old_owner", owner)
-		f.withTable(func(t *hostTable) { t.resolveAgain(p, time.Now()) })
+		f.log.Info("found new owner of subnet", "subnet", d.subnet, "old_owner", d.owner)
+		f.withTable(func(t *hostTable) { t.resolveAgain(d.subnet, time.Now()) })
 	}
 }

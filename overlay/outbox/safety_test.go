@@ -314,12 +314,12 @@ func TestRefreshRate(t *testing.T) {
 			}
 		}
 		for {
-			_, p, ok := tab.reads.next(tab.outboxes, now)
+			d, ok := tab.reads.next(tab.outboxes, now)
 			if !ok {
 				break
 			}
 			reads++
-			seen[p] = true
+			seen[d.subnet] = true
 		}
 	}
 	if tries > 12 {
@@ -330,7 +330,7 @@ func TestRefreshRate(t *testing.T) {
 			reads, most, len(seen), subnets)
 	}
 	tab.reads.clear("down")
-	_, _, ok := tab.reads.next(tab.outboxes, now.Add(time.Hour))
+	_, ok := tab.reads.next(tab.outboxes, now.Add(time.Hour))
 	if ok || len(tab.reads.suspects) != 0 {
 		t.Error("the owner is still suspect")
 	}
@@ -357,11 +357,11 @@ func TestSuspectsTakeTurns(t *testing.T) {
 	}
 	now := start
 	for i := range 3 {
-		owner, _, ok := tab.reads.next(tab.outboxes, now)
+		d, ok := tab.reads.next(tab.outboxes, now)
 		if !ok {
 			t.Fatal("next returned nothing")
 		}
-		if owner == "two" {
+		if d.owner == "two" {
 			return
 		}
 		now = now.Add(time.Duration(i+1) * time.Millisecond)
@@ -378,12 +378,12 @@ func TestAnnouncedOwnerIsReadAtOnce(t *testing.T) {
 	resolveAll(tab, start, owned("old"))
 	now, p := start, subnet('o')
 	tab.announced(p, "new")
-	if _, _, ok := tab.reads.next(tab.outboxes, now); ok {
+	if _, ok := tab.reads.next(tab.outboxes, now); ok {
 		t.Fatal("an owner that answers is read again")
 	}
 	tab.reads.suspect("old", now)
 	for range 6 { // 1, 2, 4, 8 and 16 s apart
-		if _, _, ok := tab.reads.next(tab.outboxes, now); !ok {
+		if _, ok := tab.reads.next(tab.outboxes, now); !ok {
 			t.Fatalf("the owner is not read again after %v", now.Sub(start))
 		}
 		now = now.Add(tab.reads.until(now, time.Minute))
@@ -391,16 +391,16 @@ func TestAnnouncedOwnerIsReadAtOnce(t *testing.T) {
 	now = now.Add(-time.Second)
 	tab.announced(p, "old")
 	tab.announced(subnet(1), "new")
-	if _, _, ok := tab.reads.next(tab.outboxes, now); ok {
+	if _, ok := tab.reads.next(tab.outboxes, now); ok {
 		t.Error("the owner is read again, although it says itself that it is")
 	}
 	tab.announced(p, "new")
 	if d := tab.reads.until(now, time.Minute); d != 0 {
 		t.Errorf("the owner is read again after %v, want at once", d)
 	}
-	owner, q, ok := tab.reads.next(tab.outboxes, now)
-	if !ok || owner != "old" || q != p {
-		t.Errorf("next() = %q, %v, %v, want that owner and subnet", owner, q, ok)
+	d, ok := tab.reads.next(tab.outboxes, now)
+	if !ok || d.owner != "old" || d.subnet != p {
+		t.Errorf("next() = %v, %v, want that owner and subnet", d, ok)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -42,24 +41,7 @@ func (f *Forwarder) exchange(ctx context.Context, owner peer.ID, b batch) (outco
 	for _, l := range r.Leases {
 		f.cfg.Resolver.Learn(l)
 	}
-	if err := f.applyReceipt(owner, b, r); err != nil {
-		return delivered, err
-	}
-	f.refreshDenied(ctx, owner, b, r)
-	return delivered, nil
-}
-
-// refreshDenied reads the owners of the subnets that owner says it does not own. A peer that
-// has forgotten to which peer it handed a subnet cannot name it, and our cached lease may be
-// valid for hours.
-func (f *Forwarder) refreshDenied(ctx context.Context, owner peer.ID, b batch, r receipt) {
-	seen := map[netip.Prefix]bool{}
-	for i, g := range b.Groups {
-		if r.Results[i] == notOwner && !seen[g.Subnet] && len(seen) < maxReceiptLeases {
-			seen[g.Subnet] = true
-			f.refreshOwner(ctx, owner, g.Subnet, true)
-		}
-	}
+	return delivered, f.applyReceipt(owner, b, r)
 }
 
 // pack reads the URLs of a planned batch.
@@ -162,9 +144,9 @@ func (f *Forwarder) applyReceipt(owner peer.ID, b batch, r receipt) error {
 				t.resolveAfter(e, f.cfg.backoff(e.fails), now)
 				e.fails++
 			case notOwner:
-				if e.fails > 0 { // the previous answer did not change our view of the subnet
-					t.reads.doubt(owner, g.Subnet)
-				}
+				// It may not know to which peer it handed the subnet, and our cached lease may be
+				// valid for hours.
+				t.reads.doubt(doubt{owner, g.Subnet, true})
 				t.resolveAfter(e, f.cfg.backoff(e.fails), now)
 				e.fails++
 			}

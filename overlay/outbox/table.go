@@ -344,7 +344,7 @@ func (t *hostTable) announced(p netip.Prefix, owner peer.ID) bool {
 		if was == owner || t.reads.suspects[was] == nil {
 			return false
 		}
-		t.reads.doubt(was, p)
+		t.reads.doubt(doubt{owner: was, subnet: p})
 		return true
 	}
 	return false
