@@ -134,17 +134,41 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 		r.postpone()
 		return r, f.space.note(err)
 	}
-	if err == nil {
-		f.withTable(func(t *hostTable) {
-			for i, g := range b.Groups {
-				if r.Results[i] == accepted {
-					t.addReceived(g.Host, len(g.URLs))
-				}
-			}
-		})
-		err = f.withholdUnsafe(ctx, b, r)
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	fresh, err := newlyPending(f.cfg.DB, found, now)
+	if err != nil {
+		return r, err
+	}
+	f.withTable(func(t *hostTable) {
+		for host, n := range fresh {
+			t.addReceived(host, n)
+		}
+	})
+	return r, f.withholdUnsafe(ctx, b, r)
+}
+
+// newlyPending returns how many of the URLs of a batch are pending since it came, by host: neither
+// sent again, nor found before by this peer.
+func newlyPending(db *store.DB, found []store.Pending, came time.Time) (map[string]int, error) {
+	fresh, seen := map[string]int{}, map[store.URL]bool{}
+	came = came.Round(time.Microsecond) // as it is stored
+	err := db.View(func(tx *store.Tx) error {
+		for _, x := range found {
+			p, err := tx.Pending(x.URL)
+			switch {
+			case errors.Is(err, store.ErrNotFound) || seen[x.URL]:
+			case err != nil:
+				return err
+			case p.Found.Round(time.Microsecond).Equal(came):
+				seen[x.URL] = true
+				fresh[x.URL.Host()]++
+			}
+		}
+		return nil
+	})
+	return fresh, err
 }
 
 // queuedHosts returns the hosts of a batch that are in a queue of this peer.

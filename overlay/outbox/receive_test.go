@@ -123,6 +123,33 @@ func TestReceiveFields(t *testing.T) {
 	}
 }
 
+// What other peers send again counts once, in one batch or in several.
+func TestReceivedAgain(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, listen(t), open(t, ""))
+	p.addPending("x.test", 50) // found here
+	b := batch{from: 1, Groups: []group{{Host: "x.test", Subnet: subnet(1)}}}
+	for i := 48; i < 52; i++ { // two of them are known
+		it := item{URL: url("x.test", i)}
+		b.Groups[0].URLs = append(b.Groups[0].URLs, it, it)
+	}
+	for range 5 {
+		if _, err := p.f.receive(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.f.withTable(func(tab *hostTable) {
+		if tab.received != 2 {
+			t.Errorf("%d received URLs are counted, want 2", tab.received)
+		}
+	})
+	var all []store.PendingHost
+	err := p.db.View(func(tx *store.Tx) (err error) { all, err = tx.PendingHosts(); return err })
+	if err != nil || len(all) != 1 || all[0].Received != 2 {
+		t.Errorf("PendingHosts() = %+v, %v, want 2 received, as after a restart", all, err)
+	}
+}
+
 func TestReceiptCheck(t *testing.T) {
 	t.Parallel()
 	b := batch{Groups: make([]group, 2)}
