@@ -234,7 +234,7 @@ func (c *collected) archive(p peer.ID, all []warc.Exchange) (last place, added i
 			continue
 		}
 		c.remember(&x)
-		if x.Revisit == nil {
+		if x.Revisit == nil && len(x.Body) <= feed.MaxDelta {
 			c.last.Add(x.From+" "+x.URL, loc)
 		}
 		last, added = place{loc.File, loc.Offset}, added+1

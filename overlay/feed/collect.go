@@ -29,7 +29,7 @@ type Sink interface {
 	// it, durably. What it has of them already it leaves out.
 	Save(p peer.ID, at map[string]int64, all []warc.Exchange) error
 	// Version returns the body of the version of a page that was saved last for a peer, if it is of
-	// that time and known.
+	// that time, known, and has at most MaxDelta bytes.
 	Version(p peer.ID, url string, at time.Time) ([]byte, bool)
 }
 
@@ -146,7 +146,7 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 		if err := conn.RecvZ(&in); err != nil {
 			return packets, err
 		}
-		err := c.store(p.ID, &in, f, at)
+		err := c.store(p.ID, &in, f, at, conn.Use)
 		if err != nil && !errors.Is(err, errPlain) {
 			return packets, err
 		}
@@ -157,7 +157,9 @@ func (c *Collector) converse(ctx context.Context, p peer.AddrInfo) (packets int,
 }
 
 // store checks and stores a packet, and advances at, the position before it.
-func (c *Collector) store(p peer.ID, in *packet, f *filter, at map[string]int64) error {
+func (c *Collector) store(
+	p peer.ID, in *packet, f *filter, at map[string]int64, use memory,
+) error {
 	if in.Refused != "" {
 		return fmt.Errorf("refused: %.*q", maxReason, in.Refused)
 	}
@@ -171,25 +173,16 @@ func (c *Collector) store(p peer.ID, in *packet, f *filter, at map[string]int64)
 	if err := warc.CheckPosition(at); err != nil { // the next request would be refused
 		return fmt.Errorf("%w: %w", ErrPacket, err)
 	}
-	whole := 0
+	use = use.within(maxWhole + 2*MaxDelta)
 	all := make([]warc.Exchange, 0, len(in.Items))
 	for _, i := range in.Items {
 		if !f.mayWant(i.URL) {
 			return errors.Join(ErrPacket, errors.New("an exchange of another host"))
 		}
 		if i.Base != 0 {
-			base, ok := c.Sink.Version(p, i.URL, time.Unix(0, i.Base))
-			if !ok {
-				return fmt.Errorf("%w: the last version of a page is missing", errPlain)
-			}
-			body, err := patch(base, i.Body)
-			if err != nil {
+			if err := c.whole(p, &i, use); err != nil {
 				return err
 			}
-			if whole += len(body); whole > maxWhole+maxDelta {
-				return fmt.Errorf("%w: the pages are too large", errPlain)
-			}
-			i.Body = body
 		}
 		if i.From = p.String(); f.wants(&i.Exchange) {
 			all = append(all, i.Exchange)

@@ -9,18 +9,20 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/store/warc"
 )
 
 const (
-	// minDelta and maxDelta bound the bodies of which the difference to the last version is sent,
-	// in bytes, and maxVersions the pages of which a peer remembers where the last version is.
-	minDelta, maxDelta = 1 << 10, 2 << 20
+	// minDelta and MaxDelta bound the bodies of which the difference to the last version is sent,
+	// and those of the last versions, in bytes, and maxVersions the pages of which a peer remembers
+	// where the last version is.
+	minDelta, MaxDelta = 1 << 10, 2 << 20
 	maxVersions        = 1 << 15
-	// maxWhole bounds the bodies to which the differences of a packet lead: a packet is sent with
-	// the one that exceeds it. Bytes.
-	maxWhole = 16 << 20
+	// maxWhole bounds the bodies to which the differences of a packet lead, with the last versions:
+	// a packet is sent with the one that exceeds it. Bytes.
+	maxWhole = 32 << 20
 )
 
 // version is a page that was archived.
@@ -38,27 +40,29 @@ func (v version) before(at warc.Location) bool {
 // before it was compressed.
 func hasDeltas(x *warc.Exchange) bool {
 	return x.Revisit == nil && x.Truncated == "" && len(x.Body) >= minDelta &&
-		len(x.Body) <= maxDelta &&
+		len(x.Body) <= MaxDelta &&
 		!bytes.Contains(bytes.ToLower(x.Response), []byte("\r\ncontent-encoding:"))
 }
 
 // difference replaces the body of an item by its difference to the last version that was sent, if
-// that is in the archive and the difference is much smaller.
-func (s *Server) difference(i *item, x *warc.Exchange) {
+// that is in the archive and the difference is much smaller. whole is the size of both bodies.
+func (s *Server) difference(i *item, x *warc.Exchange) (whole int) {
 	s.mu.Lock()
 	old, ok := s.versions.Get(x.URL)
 	s.mu.Unlock()
 	if !ok || !old.before(x.At) {
-		return
+		return 0
 	}
 	c, err := s.Archive.ReadAt(old.at)
-	if err != nil || c.URL != x.URL || len(c.Body) > maxDelta {
-		return
+	if err != nil || c.URL != x.URL || len(c.Body) > MaxDelta {
+		return 0
 	}
 	d, err := diff(c.Body, x.Body)
-	if err == nil && len(d) < len(x.Body)/2 {
-		i.Base, i.Body = old.time.UnixNano(), d
+	if err != nil || len(d) >= len(x.Body)/2 {
+		return 0
 	}
+	i.Base, i.Body = old.time.UnixNano(), d
+	return len(c.Body) + len(x.Body)
 }
 
 // sent notes the versions of a packet that the collector has.
@@ -85,10 +89,48 @@ func diff(base, body []byte) ([]byte, error) {
 	return enc.EncodeAll(body, nil), nil
 }
 
+// A memory counts the bytes that are about to be allocated for a packet, as wire.Conn.Use does.
+type memory func(bytes int) error
+
+// within returns m with a limit. Errors wrap errPlain: without differences a packet takes less.
+func (m memory) within(most int) memory {
+	return func(n int) error {
+		if most -= n; most < 0 {
+			return fmt.Errorf("%w: the pages are too large", errPlain)
+		}
+		if err := m(n); err != nil {
+			return fmt.Errorf("%w: %w", errPlain, err)
+		}
+		return nil
+	}
+}
+
+// whole replaces the difference in an item of p by the body.
+func (c *Collector) whole(p peer.ID, i *item, use memory) error {
+	base, ok := c.Sink.Version(p, i.URL, time.Unix(0, i.Base))
+	if !ok {
+		return fmt.Errorf("%w: the last version of a page is missing", errPlain)
+	}
+	err := use(len(base))
+	if err == nil {
+		i.Body, err = patch(base, i.Body, use)
+	}
+	return err
+}
+
 // patch is the inverse of diff.
-func patch(base, difference []byte) ([]byte, error) {
+func patch(base, difference []byte, use memory) ([]byte, error) {
+	var h zstd.Header
+	err := h.Decode(difference)
+	if err != nil || h.FrameContentSize < minDelta || h.FrameContentSize > MaxDelta {
+		return nil, fmt.Errorf("%w: difference that leads to %d bytes: %v", ErrPacket,
+			h.FrameContentSize, err)
+	}
+	if err := use(int(h.FrameContentSize)); err != nil {
+		return nil, err
+	}
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderMaxMemory(maxDelta), zstd.WithDecoderDictRaw(1, base))
+		zstd.WithDecoderMaxMemory(h.FrameContentSize), zstd.WithDecoderDictRaw(1, base))
 	if err != nil {
 		return nil, err
 	}

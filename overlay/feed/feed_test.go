@@ -75,6 +75,9 @@ func (s *sink) got() []string {
 	return slices.Clone(s.urls)
 }
 
+// free is memory without a limit.
+func free(int) error { return nil }
+
 // A collector gets every page of the hosts that it wants, once and in order, from where it was,
 // although its disk fails; and none that was collected.
 func TestCollect(t *testing.T) {
@@ -360,7 +363,7 @@ func TestTopics(t *testing.T) {
 	}
 	err = c.store(from.ID(), &packet{At: map[string]int64{"f.warc.gz": 1}, Items: []item{
 		{Exchange: warc.Exchange{URL: "http://a.example/1", Time: time.Now(),
-			Response: []byte("x"), Body: []byte("plum")}}}}, f, map[string]int64{})
+			Response: []byte("x"), Body: []byte("plum")}}}}, f, map[string]int64{}, free)
 	if got := c.Sink.(*sink).got(); err != nil || len(got) > 0 {
 		t.Errorf("stored %q, %v, which the topic does not match", got, err)
 	}
@@ -425,7 +428,7 @@ func TestDeltas(t *testing.T) {
 			if err := conn.RecvZ(&p); err != nil {
 				t.Fatal(err)
 			}
-			err := c.store(from.ID(), &p, f, map[string]int64{})
+			err := c.store(from.ID(), &p, f, map[string]int64{}, free)
 			if err := conn.Send(ack{Stored: err == nil, Plain: err != nil}); err != nil {
 				t.Fatal(err)
 			}
@@ -467,12 +470,12 @@ func TestDeltas(t *testing.T) {
 	if n, err := next(); n < len(page) || err != nil {
 		t.Errorf("the first packet of a collector: %d bytes, %v, want a whole page", n, err)
 	}
-	if _, err := patch(page, []byte("nonsense")); !errors.Is(err, ErrPacket) {
+	if _, err := patch(page, []byte("nonsense"), free); !errors.Is(err, ErrPacket) {
 		t.Errorf("nonsense: %v", err)
 	}
-	if bomb, err := diff(nil, make([]byte, maxDelta+1)); err != nil {
+	if bomb, err := diff(nil, make([]byte, MaxDelta+1)); err != nil {
 		t.Error(err)
-	} else if _, err := patch(nil, bomb); !errors.Is(err, ErrPacket) {
+	} else if _, err := patch(nil, bomb, free); !errors.Is(err, ErrPacket) {
 		t.Errorf("a difference that becomes larger than allowed: %v", err)
 	}
 }
@@ -480,7 +483,7 @@ func TestDeltas(t *testing.T) {
 // A packet of small differences that lead to large pages is wanted without them, and an honest
 // sender sends none.
 func TestLargeWhole(t *testing.T) {
-	body := make([]byte, maxDelta)
+	body := make([]byte, MaxDelta)
 	d, err := diff(body, body)
 	if err != nil {
 		t.Fatal(err)
@@ -493,12 +496,12 @@ func TestLargeWhole(t *testing.T) {
 	s := &sink{at: map[string]int64{}, from: map[string]bool{},
 		last: map[string]warc.Exchange{last.URL: last}}
 	p := packet{At: map[string]int64{"a": 1}}
-	for n := range 2 * maxWhole / maxDelta {
+	for n := range maxWhole / MaxDelta {
 		p.Items = append(p.Items, item{Exchange: warc.Exchange{URL: last.URL,
 			Time: last.Time.Add(time.Duration(n+1) * time.Second), Body: d,
 			Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}, Base: last.Time.UnixNano()})
 	}
-	err = (&Collector{Sink: s}).store("p", &p, f, map[string]int64{})
+	err = (&Collector{Sink: s}).store("p", &p, f, map[string]int64{}, free)
 	if !errors.Is(err, errPlain) || len(s.got()) > 0 {
 		t.Errorf("store() = %v, with %d pages, want %v", err, len(s.got()), errPlain)
 	}
@@ -512,7 +515,7 @@ func TestLargeWhole(t *testing.T) {
 	server.start()
 	at := map[string]int64{}
 	for version := range 2 {
-		for n := range 2 * maxWhole / maxDelta {
+		for n := range maxWhole / MaxDelta {
 			if _, err := a.Append(warc.Exchange{URL: fmt.Sprintf("http://a.example/%d", n),
 				Time: last.Time.Add(time.Duration(version) * time.Hour), Body: body,
 				Response: []byte("HTTP/1.1 200 OK\r\n\r\n")}); err != nil {
@@ -527,8 +530,8 @@ func TestLargeWhole(t *testing.T) {
 			if server.sent(versions); len(p.Items) == 0 {
 				break
 			}
-			whole := len(p.Items) * maxDelta
-			if version == 1 && (p.Items[0].Base == 0 || whole > maxWhole+maxDelta) {
+			whole := len(p.Items) * 2 * MaxDelta // with the last versions
+			if version == 1 && (p.Items[0].Base == 0 || whole > maxWhole+2*MaxDelta) {
 				t.Errorf("packet %d: %d pages of %d bytes", packets, len(p.Items), whole)
 			}
 		}
@@ -548,7 +551,7 @@ func TestManyFiles(t *testing.T) {
 		for i := range warc.MaxFiles / 2 {
 			p.At[fmt.Sprint(n, i)] = 1
 		}
-		err := (&Collector{Sink: s}).store("p", &p, f, at)
+		err := (&Collector{Sink: s}).store("p", &p, f, at, free)
 		if want := n == 2; errors.Is(err, ErrPacket) != want {
 			t.Errorf("packet %d: %v", n, err)
 		}

@@ -50,8 +50,8 @@ type packet struct {
 // ack says that the collector has the last packet on disk.
 type ack struct {
 	Stored bool `cbor:"1,keyasint"`
-	// Plain asks for the packet again, without differences: a last version is missing, or they
-	// lead to bodies that are too large together.
+	// Plain asks for the packet again, without differences: a last version is missing, or there is
+	// not enough memory for the bodies to which they lead.
 	Plain bool `cbor:"2,keyasint,omitempty"`
 }
 

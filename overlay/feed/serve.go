@@ -226,7 +226,7 @@ func (s *Server) gather(
 ) (p packet, versions map[string]version, size int, err error) {
 	before, begin := maps.Clone(at), time.Now()
 	versions = map[string]version{}
-	whole := 0 // bytes of the bodies of which there are differences
+	whole := 0 // bytes of the bodies of which there are differences, and of their last versions
 	full := func() error {
 		if size >= packetSize || whole >= maxWhole || len(p.Items) >= maxItems ||
 			time.Since(begin) > readTime {
@@ -250,10 +250,7 @@ func (s *Server) gather(
 		i.Addr = x.Addr.Unmap()
 		if hasDeltas(&x) {
 			if _, again := versions[x.URL]; deltas && !again {
-				s.difference(&i, &x)
-			}
-			if i.Base != 0 {
-				whole += len(x.Body)
+				whole += s.difference(&i, &x)
 			}
 			versions[x.URL] = version{x.At, x.Time}
 		}

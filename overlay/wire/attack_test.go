@@ -143,3 +143,37 @@ func TestMemoryOfOnePeer(t *testing.T) {
 		t.Errorf("a peer was not answered during the attack: %v", err)
 	}
 }
+
+// What a receiver makes of a message counts until it receives the next one.
+func TestUse(t *testing.T) {
+	t.Cleanup(wire.SetMemory(64 << 20))
+	from, to := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(from, to)
+	next := make(chan struct{})
+	server := wire.Serve(to, "/use", wire.Limits{MaxMsg: 100, Timeout: time.Minute}, nil,
+		func(_ context.Context, c *wire.Conn) error {
+			for v := 0; ; <-next {
+				if err := errors.Join(c.Recv(&v), c.Use(2<<20), c.Send(v)); err != nil {
+					return err
+				}
+			}
+		})
+	defer server.Close()
+	conn, err := wire.Dial(t.Context(), from, to.ID(),
+		wire.Limits{MaxMsg: 100, Timeout: time.Minute}, "/use")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		v := 7
+		if err := errors.Join(conn.Send(v), conn.Recv(&v)); err != nil {
+			t.Fatal(err)
+		}
+		if n := wire.InUse(); n != 2<<20 {
+			t.Errorf("%d bytes are in use, want 2 MiB", n)
+		}
+		next <- struct{}{}
+	}
+	conn.Reset()
+	overlaytest.Until(t, "nothing is in use", func() bool { return wire.InUse() == 0 })
+}

@@ -152,6 +152,10 @@ func (c *Conn) maxMsg() int {
 	return c.limits.MaxMsg
 }
 
+// Use counts n bytes more as in use for the last message, before its receiver allocates them. It
+// waits until there are so many, and returns ErrBusy if that takes too long.
+func (c *Conn) Use(n int) error { return c.charge(n) }
+
 // charge counts n bytes as in use. It waits until there are so many.
 func (c *Conn) charge(n int) error {
 	c.mu.Lock()

@@ -17,8 +17,9 @@
 //
 // Memory: a message is decoded only if that takes not much more memory than it has bytes, and
 // the bytes of all messages in use are counted for the process, for each peer and for each
-// network of addresses (LimitMemory). A stream takes a place only when its first message has
-// come, and a peer that has not introduced itself (Meet) sends small messages only.
+// network of addresses (LimitMemory), with what a receiver makes of them (Conn.Use). A stream
+// takes a place only when its first message has come, and a peer that has not introduced itself
+// (Meet) sends small messages only.
 // docs/protocol/overlay.md lists all limits.
 //
 // Package wire imports libp2p's interfaces, overlay/prefix and no other package of this module.
