@@ -234,6 +234,9 @@ func (f *Forwarder) pendingResult(g group) result {
 			v = wrongHome
 		}
 	})
+	if v == wrongHome {
+		f.wake()
+	}
 	return v
 }
 

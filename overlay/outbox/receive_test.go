@@ -150,6 +150,31 @@ func TestReceivedAgain(t *testing.T) {
 	}
 }
 
+// The home record of a host that other peers take for one of ours is read at once.
+func TestDisputedHostWakes(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, listen(t), open(t, ""))
+	p.addPending("x.test", 1)
+	p.f.withTable(func(tab *hostTable) { resolveAll(tab, time.Now(), owned("other")) })
+	p.safe = func([]netip.Prefix) []netip.Prefix {
+		select { // Run has handled what came before
+		case <-p.f.wakeup:
+		default:
+		}
+		return nil
+	}
+	r, err := p.f.receive(t.Context(), batch{from: 1, Groups: []group{{Host: "x.test",
+		Subnet: subnet(1), URLs: []item{{URL: url("x.test", 0)}}}}})
+	if err != nil || r.Results[0] != wrongHome {
+		t.Fatalf("receive() = %v, %v, want %d", r.Results, err, wrongHome)
+	}
+	select {
+	case <-p.f.wakeup:
+	default:
+		t.Error("Run sleeps on although a host is to be looked up now")
+	}
+}
+
 func TestReceiptCheck(t *testing.T) {
 	t.Parallel()
 	b := batch{Groups: make([]group, 2)}
