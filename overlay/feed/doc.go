@@ -11,11 +11,11 @@
 // what is neither of the hosts nor about the topics that the collector asked for. A topic is a
 // query, which the sender compares with each page, so that nothing else is sent.
 //
-// Bounds: one conversation with each collector and MaxCollectors in all, a packet of about 1 MiB
-// or one larger exchange, bytes per second for all collectors together. An exchange above
-// maxExchange is left out, and the sender logs it. New pages are held for a second, so that those
-// of a moment share a packet. Collectors that name hosts or topics share a turn to have the archive
-// read.
+// Bounds: one conversation with each collector and MaxCollectors in all, half of them in one /24 or
+// /48, a packet of about 1 MiB or one larger exchange, bytes per second for all collectors
+// together. An exchange above maxExchange is left out, and the sender logs it. New pages are held
+// for a second, so that those of a moment share a packet. Collectors that name hosts or topics
+// share a turn to have the archive read.
 //
 // A packet is compressed (zstd). The connection authenticates the sender: packets are not passed
 // on, so they have no signature of their own.

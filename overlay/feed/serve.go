@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 const MaxCollectors = 16
 
 const (
+	// maxNear is how many of them may be in one /24 or /48: keys cost nothing.
+	maxNear = MaxCollectors / 2
 	// hold is how long new exchanges wait for others.
 	hold = time.Second
 	// readTime bounds the time in which a packet is gathered from an archive of which most is
@@ -65,7 +68,10 @@ type Server struct {
 }
 
 // link is the conversation with a collector.
-type link struct{ cancel context.CancelFunc }
+type link struct {
+	cancel context.CancelFunc
+	near   netip.Prefix // the /24 or /48 of its address; invalid if that is not public
+}
 
 // Serve answers collectors until the returned wire.Server is closed.
 func (s *Server) Serve() *wire.Server {
@@ -96,7 +102,7 @@ func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
 	if err != nil {
 		return c.SendZ(packet{Refused: err.Error()})
 	}
-	ctx, leave := s.enter(ctx, c.Peer())
+	ctx, leave := s.enter(ctx, c.Peer(), c.Near())
 	if leave == nil {
 		return c.SendZ(packet{Refused: "busy"})
 	}
@@ -107,21 +113,23 @@ func (s *Server) handle(ctx context.Context, c *wire.Conn) error {
 
 // enter takes a place for a collector. An earlier conversation with it ends. leave is nil if there
 // is no place.
-func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave func()) {
+func (s *Server) enter(
+	ctx context.Context, p peer.ID, near netip.Prefix,
+) (_ context.Context, leave func()) {
 	if !s.limiter.Allow(requestRate, p, time.Now()) {
 		return ctx, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, ok := s.links[p]
-	if !ok && len(s.links) >= MaxCollectors {
+	if !ok && (len(s.links) >= MaxCollectors || s.crowded(near)) {
 		return ctx, nil
 	}
 	if ok {
 		old.cancel()
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	l := &link{cancel}
+	l := &link{cancel, near}
 	s.links[p] = l
 	return ctx, func() {
 		cancel()
@@ -131,6 +139,18 @@ func (s *Server) enter(ctx context.Context, p peer.ID) (_ context.Context, leave
 			delete(s.links, p)
 		}
 	}
+}
+
+// crowded reports whether no other collector in a network of addresses is served. The caller holds
+// mu.
+func (s *Server) crowded(near netip.Prefix) bool {
+	n := 0
+	for _, l := range s.links {
+		if near.IsValid() && l.near == near {
+			n++
+		}
+	}
+	return n >= maxNear
 }
 
 // send sends packets until the conversation fails.

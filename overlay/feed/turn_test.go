@@ -1,10 +1,14 @@
 package feed
 
 import (
+	"fmt"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/libp2p/go-libp2p/core/peer"
 
 	"peerd/store/warc"
 )
@@ -58,4 +62,27 @@ func TestTurns(t *testing.T) {
 			time.Sleep(10 * time.Second) // the rest of the first case
 		}
 	})
+}
+
+// A machine that pretends to be many collectors leaves room for others. Those of a local network
+// may have all of it.
+func TestCollectorsOfOneNetwork(t *testing.T) {
+	near := netip.MustParsePrefix("11.0.0.0/24")
+	for of, want := range map[netip.Prefix]int{near: maxNear, {}: MaxCollectors} {
+		s := &Server{Upload: 1}
+		s.start()
+		n := 0
+		for i := range 2 * MaxCollectors {
+			if _, leave := s.enter(t.Context(), peer.ID(fmt.Sprint(i)), of); leave != nil {
+				defer leave()
+				n++
+			}
+		}
+		_, again := s.enter(t.Context(), "0", of) // the old conversation ends
+		_, other := s.enter(t.Context(), "other", netip.MustParsePrefix("11.0.1.0/24"))
+		if n != want || again == nil || (other != nil) != (want < MaxCollectors) {
+			t.Errorf("%d collectors in %v, want %d; again %v, another one %v", n, of, want,
+				again != nil, other != nil)
+		}
+	}
 }
