@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"sync"
@@ -26,6 +27,9 @@ const (
 	// second, and bytes.
 	dhtRate, dhtBurst         = 512 << 10, 8 << 20
 	dhtRateNear, dhtBurstNear = 1 << 20, 16 << 20
+	// maxDHTRequest is the largest request: the key of a lookup, and little else. The library reads
+	// up to 4 MiB, and allocates as many as the length says before they come. Bytes.
+	maxDHTRequest = 4 << 10
 	// maxMeters is how many peers and networks are counted at a time.
 	maxMeters = 1024
 	// perBucket and perTable are how many peers of one /16, or of one provider of IPv6, a bucket
@@ -44,7 +48,7 @@ type meteredHost struct {
 // SetStreamHandler implements host.Host.
 func (h *meteredHost) SetStreamHandler(proto protocol.ID, handle network.StreamHandler) {
 	h.Host.SetStreamHandler(proto, func(s network.Stream) {
-		m := meteredStream{Stream: s, meters: []*rate.Limiter{
+		m := &meteredStream{Stream: s, meters: []*rate.Limiter{
 			h.meter(string(s.Conn().RemotePeer()), dhtRate, dhtBurst)}}
 		if addr, ok := prefix.Public(s.Conn().RemoteMultiaddr()); ok {
 			m.meters = append(m.meters, h.meterOf(prefix.Near(addr)))
@@ -79,17 +83,41 @@ func (h *meteredHost) meter(of string, perSecond rate.Limit, burst int) *rate.Li
 	return m
 }
 
-// meteredStream is a stream that is not read faster than its meters allow.
+// errDHTRequest ends a stream with a request that is too large.
+var errDHTRequest = errors.New("overlay: request to the DHT too large")
+
+// meteredStream is a stream that is not read faster than its meters allow, and of which the
+// requests, each after its length, have at most maxDHTRequest bytes. One goroutine reads it.
 type meteredStream struct {
 	network.Stream
 	meters []*rate.Limiter
+
+	left   int    // bytes of a request that are still to come
+	length uint64 // what was read of the next length
+	shift  uint   // bits of it
 }
 
 // Read implements network.Stream.
-func (s meteredStream) Read(b []byte) (int, error) {
-	n, err := s.Stream.Read(b[:min(len(b), dhtBurst)])
+func (s *meteredStream) Read(b []byte) (int, error) {
+	n, err := s.Stream.Read(b[:min(len(b), maxDHTRequest)])
 	for _, m := range s.meters {
 		_ = m.WaitN(context.Background(), n) // n is at most the burst
+	}
+	for rest := b[:n]; len(rest) > 0; {
+		if s.left > 0 {
+			part := min(s.left, len(rest))
+			s.left, rest = s.left-part, rest[part:]
+			continue
+		}
+		s.length |= uint64(rest[0]&0x7f) << s.shift
+		s.shift += 7
+		if s.length > maxDHTRequest || s.shift > 28 {
+			return 0, errDHTRequest
+		}
+		if rest[0] < 0x80 {
+			s.left, s.length, s.shift = int(s.length), 0, 0
+		}
+		rest = rest[1:]
 	}
 	return n, err
 }

@@ -1,9 +1,14 @@
 package overlay
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	ds "github.com/ipfs/go-datastore"
@@ -11,6 +16,7 @@ import (
 	kb "github.com/libp2p/go-libp2p-kbucket"
 	"github.com/libp2p/go-libp2p-kbucket/peerdiversity"
 	record "github.com/libp2p/go-libp2p-record"
+	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"golang.org/x/time/rate"
 
@@ -98,6 +104,53 @@ func TestHeldRecordStays(t *testing.T) {
 	}{{"b", true}, {"b", true}, {"a", false}, {"void", true}, {"a", true}, {"c", true}} {
 		if ok, err := r.offer(t.Context(), "/test/key", []byte(c.val)); ok != c.held || err != nil {
 			t.Errorf("offer(%q) = %v, %v, want %v", c.val, ok, err, c.held)
+		}
+	}
+}
+
+// A length alone makes no reader of the DHT allocate much, also if it comes in parts or after other
+// requests.
+func TestLargeDHTRequest(t *testing.T) {
+	server, client := overlaytest.Host(t), overlaytest.Host(t)
+	overlaytest.Introduce(server, client)
+	frame := func(n int) []byte {
+		return append(binary.AppendUvarint(nil, uint64(n)), make([]byte, n)...)
+	}
+	read := make(chan error)
+	handle := func(in func(io.Reader) io.Reader) {
+		h := &meteredHost{Host: server, meters: map[string]*rate.Limiter{}}
+		h.SetStreamHandler("/dht", func(s network.Stream) {
+			_, err := io.Copy(io.Discard, in(s))
+			_ = s.Reset()
+			read <- err
+		})
+	}
+	for name, c := range map[string]struct {
+		sent []byte
+		want error
+	}{
+		"requests":       {slices.Concat(frame(10), frame(0), frame(maxDHTRequest), frame(1)), nil},
+		"a large one":    {binary.AppendUvarint(frame(200), maxDHTRequest+1), errDHTRequest},
+		"4 MiB":          {binary.AppendUvarint(nil, 4<<20), errDHTRequest},
+		"a long length":  {bytes.Repeat([]byte{0x80}, 20), errDHTRequest},
+		"an endless one": {binary.AppendUvarint(nil, 1<<63), errDHTRequest},
+	} {
+		for _, in := range []func(io.Reader) io.Reader{
+			iotest.OneByteReader, func(r io.Reader) io.Reader { return r },
+		} {
+			handle(in)
+			s, err := client.NewStream(t.Context(), server.ID(), "/dht")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Write(c.sent); err != nil {
+				t.Fatal(err)
+			}
+			_ = s.CloseWrite() // or it was reset
+			if err := <-read; !errors.Is(err, c.want) {
+				t.Errorf("%s: read with %v, want %v", name, err, c.want)
+			}
+			_ = s.Reset()
 		}
 	}
 }
