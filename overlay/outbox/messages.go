@@ -57,8 +57,9 @@ const (
 const (
 	maxBatchURLs     = 4096
 	maxReceiptLeases = 256
-	maxURL           = 2048 // bytes; canonical URLs are not longer
-	maxHost          = 255  // bytes of a host name
+	maxLeaseBytes    = 512 << 10 // of all leases in a receipt, with which it must not be too large
+	maxURL           = 2048      // bytes; canonical URLs are not longer
+	maxHost          = 255       // bytes of a host name
 	maxHops          = 255
 	maxDepth         = 1<<16 - 1
 )

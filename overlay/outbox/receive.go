@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -97,9 +98,7 @@ func (f *Forwarder) receive(ctx context.Context, b batch) (receipt, error) {
 			continue
 		case !ok:
 			r.Results[i] = notOwner
-			if lease != nil && len(r.Leases) < maxReceiptLeases {
-				r.Leases = append(r.Leases, lease)
-			}
+			r.addLease(lease)
 			continue
 		case f.cfg.Resolver.HomeElsewhere(g.Host, g.Subnet):
 			r.Results[i] = wrongHome
@@ -169,6 +168,21 @@ func newlyPending(db *store.DB, found []store.Pending, came time.Time) (map[stri
 		return nil
 	})
 	return fresh, err
+}
+
+// addLease adds the lease of a subnet that is not this peer's, if it is known and new, and there is
+// room.
+func (r *receipt) addLease(lease []byte) {
+	size := len(lease)
+	for _, l := range r.Leases {
+		if bytes.Equal(l, lease) {
+			return
+		}
+		size += len(l)
+	}
+	if len(lease) > 0 && size <= maxLeaseBytes && len(r.Leases) < maxReceiptLeases {
+		r.Leases = append(r.Leases, lease)
+	}
 }
 
 // queuedHosts returns the hosts of a batch that are in a queue of this peer.

@@ -1,8 +1,10 @@
 package outbox
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -172,6 +174,36 @@ func TestDisputedHostWakes(t *testing.T) {
 	case <-p.f.wakeup:
 	default:
 		t.Error("Run sleeps on although a host is to be looked up now")
+	}
+}
+
+// A receipt has the lease of a subnet once, and is not too large for its receiver, however many
+// hosts and subnets it denies.
+func TestReceiptFits(t *testing.T) {
+	t.Parallel()
+	p := newPeer(t, listen(t), open(t, ""))
+	p.accepts = func(s netip.Prefix) (bool, bool, []byte) {
+		lease := bytes.Repeat([]byte{1}, 16<<10)
+		return false, false, append(lease, s.String()...)
+	}
+	for _, subnets := range []int{1, 300} {
+		var b batch
+		for i := range 300 {
+			h := fmt.Sprintf("h%d.test", i)
+			b.Groups = append(b.Groups, group{Host: h, Subnet: subnet(i % subnets),
+				URLs: []item{{URL: url(h, 0)}}})
+		}
+		r, err := p.f.receive(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := wire.Marshal(r)
+		if err != nil || len(raw) > receiptLimits.MaxMsg || r.check(b) != nil {
+			t.Errorf("a receipt of %d bytes, %v, %v", len(raw), err, r.check(b))
+		}
+		if n := len(r.Leases); n == 0 || subnets == 1 && n != 1 {
+			t.Errorf("%d leases of %d subnets", n, subnets)
+		}
 	}
 }
 
