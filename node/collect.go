@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,12 +149,58 @@ func (c *collected) remember(x *warc.Exchange) {
 	c.uncertain[x.From][captureOf(x)] = true
 }
 
-func feedKey(p peer.ID, file string) string { return "feed/" + p.String() + "/" + file }
+// feedKeys is where positions are. That of the file "" of a peer is no position, but the Unix time
+// at which the peer was known last.
+const feedKeys = "feed/"
+
+func feedKey(p peer.ID, file string) string { return feedKeys + p.String() + "/" + file }
+
+// keepPosition is how long the position in the archive of a peer is kept that is not known any
+// more. If it comes back later, its archive is collected again.
+const keepPosition = 180 * 24 * time.Hour
+
+// Sweep implements feed.Sink.
+func (c *collected) Sweep(known []peer.AddrInfo) error { return c.sweep(known, time.Now()) }
+
+func (c *collected) sweep(known []peer.AddrInfo, now time.Time) error {
+	seen := map[string]time.Time{}
+	err := c.n.db.EachData(feedKeys, func(rest string, val []byte) error {
+		id, file, _ := strings.Cut(rest, "/")
+		if _, ok := seen[id]; !ok {
+			seen[id] = now // unless it says otherwise
+		}
+		if at, n := binary.Uvarint(val); file == "" && n > 0 && at < uint64(now.Unix()) {
+			seen[id] = time.Unix(int64(at), 0)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range known {
+		if _, ok := seen[p.ID.String()]; ok {
+			seen[p.ID.String()] = now
+		}
+	}
+	for id, at := range seen {
+		if now.Sub(at) > keepPosition {
+			err = errors.Join(err, c.n.db.DropData(feedKeys+id+"/"))
+			continue
+		}
+		err = errors.Join(err, c.n.db.Update(func(tx *store.Tx) error {
+			return tx.PutData(feedKeys+id+"/", binary.AppendUvarint(nil, uint64(at.Unix())))
+		}))
+	}
+	return err
+}
 
 // Position implements feed.Sink.
 func (c *collected) Position(p peer.ID) (map[string]int64, error) {
 	at := map[string]int64{}
 	err := c.n.db.EachData(feedKey(p, ""), func(file string, val []byte) error {
+		if file == "" {
+			return nil
+		}
 		offset, n := binary.Uvarint(val)
 		if n <= 0 || offset > math.MaxInt64 {
 			return fmt.Errorf("%w: position in %q of %s", store.ErrCorrupt, file, p)

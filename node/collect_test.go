@@ -5,9 +5,57 @@ import (
 	"testing"
 	"time"
 
+	"github.com/libp2p/go-libp2p/core/peer"
+
 	"peerd/overlay/overlaytest"
 	"peerd/store/warc"
 )
+
+// Positions in the archives of peers that have been gone for long are removed, those of others not.
+func TestForgetPositions(t *testing.T) {
+	o := options(t)
+	o.Config.Archive.Enabled, o.Config.Collect.Enabled = true, true
+	n, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Close()
+	c := newCollected(n)
+	var all [3]peer.AddrInfo // one that stays, one that returns in time, and one that does not
+	for i := range all {
+		_, all[i].ID = overlaytest.Identity(int64(i + 1))
+		if err := c.Save(all[i].ID, map[string]int64{"f": 5, "g": 1 << 40}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	for _, s := range []struct {
+		after time.Duration
+		known []peer.AddrInfo
+		want  [3]int // files
+	}{
+		{0, nil, [3]int{2, 2, 2}},
+		{keepPosition / 2, all[:2], [3]int{2, 2, 2}},
+		{keepPosition - time.Hour, all[:1], [3]int{2, 2, 2}},
+		{keepPosition + time.Hour, all[:1], [3]int{2, 2, 0}},
+		{2 * keepPosition, all[:1], [3]int{2, 0, 0}},
+	} {
+		if err := c.sweep(s.known, now.Add(s.after)); err != nil {
+			t.Fatal(err)
+		}
+		var got [3]int
+		for i, p := range all {
+			at, err := c.Position(p.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[i] = len(at)
+		}
+		if got != s.want {
+			t.Errorf("after %v: positions in %v files, want %v", s.after, got, s.want)
+		}
+	}
+}
 
 // What was archived before a crash and is sent again is not archived again; what comes later is.
 func TestCollectAgain(t *testing.T) {

@@ -18,8 +18,9 @@ import (
 	"peerd/store/warc"
 )
 
-// maxLinks is how many peers a collector follows at a time.
-const maxLinks = 1024
+// maxLinks is how many peers a collector follows at a time, and sweepEvery the time between two
+// calls of Sink.Sweep. The first is as long after the start, when the peers of the network are known.
+const maxLinks, sweepEvery = 1024, 6 * time.Hour
 
 // A Sink stores what is collected. Its methods may be called concurrently.
 type Sink interface {
@@ -31,6 +32,9 @@ type Sink interface {
 	// Version returns the body of the version of a page that was saved last for a peer, if it is of
 	// that time, known, and has at most MaxDelta bytes.
 	Version(p peer.ID, url string, at time.Time) ([]byte, bool)
+	// Sweep is called now and then with the peers of the network, so that the positions of those
+	// that have been gone for long can be removed.
+	Sweep(known []peer.AddrInfo) error
 }
 
 // Collector follows the archives of all peers. Its fields are set before Run.
@@ -57,9 +61,16 @@ func (c *Collector) Run(ctx context.Context) error {
 	var g sync.WaitGroup
 	defer g.Wait()
 	var mu sync.Mutex
-	links := map[peer.ID]bool{}
+	links, swept := map[peer.ID]bool{}, time.Now()
 	for {
-		for _, p := range c.Peers.Infos() {
+		known := c.Peers.Infos()
+		if time.Since(swept) >= sweepEvery {
+			swept = time.Now()
+			if err := c.Sink.Sweep(known); err != nil {
+				c.Logger.Warn("failed to remove positions of peers that are gone", "err", err)
+			}
+		}
+		for _, p := range known {
 			mu.Lock()
 			start := !links[p.ID] && len(links) < maxLinks
 			if start {

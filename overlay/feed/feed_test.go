@@ -36,6 +36,8 @@ type sink struct {
 	from map[string]bool
 	fail bool
 	last map[string]warc.Exchange
+	// swept has the numbers of peers that were known at each Sweep.
+	swept []int
 }
 
 func (s *sink) Position(peer.ID) (map[string]int64, error) {
@@ -67,6 +69,13 @@ func (s *sink) Version(_ peer.ID, url string, at time.Time) ([]byte, bool) {
 	defer s.mu.Unlock()
 	x, ok := s.last[url]
 	return x.Body, ok && x.Time.Equal(at)
+}
+
+func (s *sink) Sweep(known []peer.AddrInfo) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.swept = append(s.swept, len(known))
+	return nil
 }
 
 func (s *sink) got() []string {
