@@ -19,7 +19,7 @@ import (
 )
 
 // maxLinks is how many peers a collector follows at a time, and sweepEvery the time between two
-// calls of Sink.Sweep. The first is as long after the start, when the peers of the network are known.
+// calls of Sink.Sweep. The first is that long after the start, when the other peers are known.
 const maxLinks, sweepEvery = 1024, 6 * time.Hour
 
 // A Sink stores what is collected. Its methods may be called concurrently.

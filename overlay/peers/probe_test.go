@@ -150,7 +150,7 @@ func TestIndirectProbesAreBounded(t *testing.T) {
 	}
 }
 
-// Nobody can make this peer answer without bound.
+// No peer can make this one answer without bound.
 func TestProbesAreBounded(t *testing.T) {
 	s, other := startService(t)
 	begin, answered := time.Now(), 0

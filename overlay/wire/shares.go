@@ -62,7 +62,7 @@ func partyOf(ps peerstore.Peerstore, s network.Stream) party {
 // made for an attack are not among them.
 func (c *Conn) Old() bool { return partyOf(c.met, c.stream).old }
 
-// Near returns the /24 or /48 of the address of the other side; it is invalid if that is not public.
+// Near returns the /24 or /48 of the other side's address; it is invalid if that is not public.
 func (c *Conn) Near() netip.Prefix { return partyOf(c.met, c.stream).near }
 
 // shares divides something among peers, so that neither a peer nor a network of addresses nor
