@@ -59,7 +59,7 @@ func TestReplacedMemtables(t *testing.T) {
 // After a sync has failed, Sync does not say that everything is on the disk. One that could not
 // begin can be repeated.
 func TestSyncFailure(t *testing.T) {
-	for op, make := range map[string]func(name string) error{
+	for op, create := range map[string]func(name string) error{
 		"open": func(name string) error { return os.Mkdir(name, 0o700) },
 		"sync": func(name string) error { return syscall.Mkfifo(name, 0o600) },
 	} {
@@ -68,7 +68,7 @@ func TestSyncFailure(t *testing.T) {
 		must(t, err)
 		must(t, put(e, "k", "v"))
 		last := filepath.Join(dir, "999999"+extValues)
-		must(t, make(last))
+		must(t, create(last))
 		for range 2 {
 			var failed *fs.PathError
 			if err := e.Sync(); !errors.As(err, &failed) || failed.Op != op {
