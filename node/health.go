@@ -11,6 +11,7 @@ import (
 	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/node/admin"
+	"peerd/node/config"
 	"peerd/overlay"
 )
 
@@ -47,6 +48,7 @@ type facts struct {
 	fetched  int64 // pages, in the lifetime of the home
 	givenUp  int64 // URLs
 	revisits bool
+	collects bool // and fetches nothing, by the settings
 }
 
 // health judges facts: the first state that applies.
@@ -83,6 +85,9 @@ func (f facts) health() admin.Health {
 		return h(admin.HealthUnreachable, "%s",
 			"forward the ports of listen in config.toml to this machine, and allow them in its "+
 				"firewall", f.unreachable())
+	case f.collects:
+		return h(admin.HealthCollecting, "%d peers are connected, of which the archives are copied",
+			"", f.members)
 	case f.waiting > 0:
 		return h(admin.HealthCrawling, "%d URLs are waiting", "", f.waiting)
 	case f.fetched == 0 && f.givenUp > 0:
@@ -129,7 +134,8 @@ func (n *Node) health(s admin.Status) admin.Health {
 		volume:  n.volumeState(),
 		waiting: s.Frontier.Pending + s.Frontier.InFlight + s.Frontier.Unclaimed + s.OutboxURLs,
 		givenUp: s.Failed + s.RobotsDenied, sent: s.Batches.URLsSent,
-		inbound: n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),
+		collects: n.onlyCollects(),
+		inbound:  n.inbound.Load() || !n.listensOutside(), reach: n.net.Reachability(),
 	}
 	if s.Clock != nil && s.Clock.Wrong {
 		f.clock = s.Clock.String()
@@ -148,6 +154,11 @@ func (n *Node) health(s admin.Status) admin.Health {
 		}
 	}
 	return f.health()
+}
+
+// onlyCollects reports whether this peer fetches nothing and copies the archives of others.
+func (n *Node) onlyCollects() bool {
+	return n.opts.Config.Collect.Enabled && n.crawlSettings().Hours == config.Never
 }
 
 // listensOutside reports whether another machine could connect to this peer.

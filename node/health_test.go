@@ -38,6 +38,8 @@ func TestHealth(t *testing.T) {
 		{admin.HealthUnreachable, func(f *facts) { f.inbound = false }, "firewall"},
 		{admin.HealthCrawling, func(f *facts) { f.inbound, f.up = false, time.Minute }, "7 URLs"},
 		{admin.HealthCrawling, func(f *facts) { f.inbound, f.members = false, 2 }, "7 URLs"},
+		{admin.HealthCollecting, func(f *facts) { f.collects = true }, "4 peers are connected"},
+		{admin.HealthAlone, func(f *facts) { f.collects, f.members = true, 0 }, "no peer can"},
 		{admin.HealthIdle, func(f *facts) { f.waiting, f.fetched = 0, 0 }, "peerd seed"},
 		{admin.HealthIdle, func(f *facts) { f.waiting, f.fetched, f.sent = 0, 0, 5 }, "trace"},
 		{admin.HealthIdle, func(f *facts) { f.waiting, f.fetched, f.givenUp = 0, 0, 3 },

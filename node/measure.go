@@ -91,6 +91,7 @@ func (m *measured) blocked(now time.Time) map[string]bool {
 	for _, name := range obstacleNames {
 		_, blocked[name] = all[name]
 	}
+	blocked["hours"] = m.n.crawlSettings().Hours.Wait(now) > 0 // also of a collector
 	return blocked
 }
 

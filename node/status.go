@@ -18,6 +18,7 @@ import (
 	"peerd/crawl/trap"
 	"peerd/internal/order"
 	"peerd/node/admin"
+	"peerd/node/config"
 	"peerd/overlay/owner"
 	"peerd/store"
 )
@@ -206,7 +207,10 @@ func (n *Node) obstacles(now time.Time) map[string]string {
 		all["space"] = err.Error()
 	}
 	c := n.crawlSettings()
-	if wait := c.Hours.Wait(now); wait > 0 {
+	switch wait := c.Hours.Wait(now); {
+	case c.Hours == config.Never && !n.onlyCollects():
+		all["hours"] = "set to fetch nothing, never (crawl.hours)"
+	case wait > 0 && c.Hours != config.Never:
 		all["hours"] = fmt.Sprintf("outside the hours %s (crawl.hours), until %s", c.Hours,
 			now.Add(wait).Format("2006-01-02 15:04"))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"peerd/node/admin"
+	"peerd/node/config"
 	"peerd/overlay/owner"
 )
 
@@ -107,6 +108,26 @@ func TestBlocked(t *testing.T) {
 	}
 	if n.Status().Archive != nil {
 		t.Error("Status().Archive of a peer without archive is not nil")
+	}
+}
+
+// A collector that fetches nothing is not held back by that, and says that it reaches no peer.
+func TestHealthOfCollector(t *testing.T) {
+	o := options(t)
+	o.Config.Archive.Enabled, o.Config.Collect.Enabled = true, true
+	o.Config.Crawl.Hours = config.Never
+	n := newNode(t, o)
+	defer n.Close()
+	if s := n.Status(); s.Health.State != admin.HealthAlone || len(s.Blocked) > 0 {
+		t.Errorf("health %+v, blocked %q, want alone and nothing", s.Health, s.Blocked)
+	}
+	if !(&measured{n: n}).blocked(time.Now())["hours"] {
+		t.Error("the metrics do not say that nothing is fetched")
+	}
+	n.opts.Config.Collect.Enabled = false
+	want := "set to fetch nothing, never (crawl.hours)"
+	if got := n.blocked(time.Now(), false); len(got) != 1 || got[0] != want {
+		t.Errorf("blocked() without collect.enabled = %q, want %q", got, want)
 	}
 }
 

@@ -80,6 +80,7 @@ const (
 	HealthAlone       HealthState = "alone"
 	HealthUnreachable HealthState = "unreachable from outside"
 	HealthCrawling    HealthState = "crawling"
+	HealthCollecting  HealthState = "collecting" // fetches nothing, and copies archives of others
 	HealthIdle        HealthState = "idle"
 	HealthDone        HealthState = "done"
 )

@@ -17,7 +17,7 @@ function rate(state, counter) {
 }
 
 // healthKind says whether a state of a peer is good, bad, or needs attention.
-export const healthKind = (state) => ({ offline: 'bad', 'held back': 'bad', crawling: 'good', idle: 'good', done: 'good' })[state] ?? 'warn';
+export const healthKind = (state) => ({ offline: 'bad', 'held back': 'bad', crawling: 'good', collecting: 'good', idle: 'good', done: 'good' })[state] ?? 'warn';
 
 // warnings returns what an operator should know, with advice.
 function warnings(status, limits, disk) {
