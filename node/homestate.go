@@ -3,10 +3,13 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/node/config"
 	"peerd/overlay/peers"
 	"peerd/store"
 )
@@ -27,20 +30,35 @@ const (
 
 // bindNetwork binds a store to the network that it is first used in.
 func bindNetwork(db *store.DB, network string) error {
-	return db.Update(func(tx *store.Tx) error {
-		var first string
-		err := tx.Meta(metaNetwork, &first)
-		switch {
-		case errors.Is(err, store.ErrNotFound):
-			return tx.PutMeta(metaNetwork, network)
-		case err != nil:
-			return err
-		case first != network:
-			return fmt.Errorf("%w: it was used for %s, but these rules are %s; "+
-				"use another --home or the old rules", ErrOtherNetwork, first, network)
-		}
+	first, err := boundNetwork(db, network)
+	if err == nil && first == "" {
+		err = db.PutMeta(metaNetwork, network)
+	}
+	return err
+}
+
+// boundNetwork returns the network that a store was first used in, "" for a new one, and
+// ErrOtherNetwork if that is not network.
+func boundNetwork(db *store.DB, network string) (first string, err error) {
+	if err = db.Meta(metaNetwork, &first); err == nil && first != "" && first != network {
+		err = fmt.Errorf("%w: it was used for %s, but these rules are %s; "+
+			"use another --home or the old rules", ErrOtherNetwork, first, network)
+	}
+	return first, err
+}
+
+// CheckNetwork returns ErrOtherNetwork for a home in which New would. No peer may run there: the
+// error matches store.ErrLocked then.
+func CheckNetwork(home config.Home, network string) error {
+	if _, err := os.Stat(home.StoreDir()); errors.Is(err, fs.ErrNotExist) {
 		return nil
-	})
+	}
+	db, err := store.Open(home.StoreDir(), store.Options{})
+	if err != nil {
+		return err
+	}
+	_, err = boundNetwork(db, network)
+	return errors.Join(err, db.Close())
 }
 
 // maxSavedPeers bounds the peers that are saved for the next start.

@@ -10,9 +10,11 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/peer"
 
+	"peerd/node"
 	"peerd/node/config"
 	"peerd/overlay"
 	"peerd/overlay/admission"
+	"peerd/store"
 )
 
 // ErrProfile is returned if a peer sent another profile than the invitation names.
@@ -20,7 +22,7 @@ var ErrProfile = errors.New("the profile is not the one of the invitation")
 
 // Found makes home the first peer of the network with profile p, and saves the profile there. In
 // a network that is not open the peer becomes the founder. Its errors are those of
-// config.Profile.Validate and config.Home.SaveNetwork.
+// config.Profile.Validate and config.Home.SaveNetwork, and node.ErrOtherNetwork.
 func Found(home config.Home, p config.Profile) (config.Profile, error) {
 	if !p.AdmissionOpen() {
 		self, err := home.PeerID()
@@ -34,7 +36,31 @@ func Found(home config.Home, p config.Profile) (config.Profile, error) {
 	if err := p.Validate(); err != nil {
 		return p, err
 	}
+	if err := checkHome(home, p.NetworkID()); err != nil {
+		return p, err
+	}
 	return p, home.SaveNetwork(p, nil)
+}
+
+// checkHome returns why the peer in home could not run with the rules that are to be saved there.
+func checkHome(home config.Home, network string) error {
+	c, err := home.Load()
+	if err != nil {
+		return err
+	}
+	if file := home.Path(c.Profile); c.Profile != "" && file != home.ProfileFile() {
+		return fmt.Errorf("%s has profile = %q, which is used in place of the rules of %s; "+
+			"remove that line first", home.ConfigFile(), c.Profile, network)
+	}
+	old, profileErr := config.LoadProfile(home.ProfileFile())
+	if profileErr == nil && old.NetworkID() != network {
+		return fmt.Errorf("%s: %w", home.Dir, config.ErrOtherProfile)
+	}
+	err = node.CheckNetwork(home, network)
+	if errors.Is(err, store.ErrLocked) && profileErr == nil {
+		return nil // by the peer, which may get a new membership while it runs
+	}
+	return err
 }
 
 // Check returns what is wrong with the rules of a network that is to be founded. It needs no home,
@@ -98,7 +124,8 @@ func Invite(home config.Home, p config.Profile, addrs []string, t Terms) (Line, 
 // Join makes the peer in home a member of the network of l: it asks the peers in l for the
 // profile and, if the network is not open, for a membership, checks both, and saves them in home
 // with the bootstrap addresses. It changes nothing in home if it fails. The error matches
-// admission.ErrRefused if a peer refused, and ErrProfile if it sent another profile.
+// admission.ErrRefused if a peer refused, ErrProfile if it sent another profile, and
+// config.ErrOtherProfile or node.ErrOtherNetwork for a home of another network.
 func Join(ctx context.Context, home config.Home, l Line) (config.Profile, error) {
 	key, err := home.Key()
 	if err != nil {
@@ -109,9 +136,8 @@ func Join(ctx context.Context, home config.Home, l Line) (config.Profile, error)
 		return config.Profile{}, err
 	}
 	// An invitation that is used cannot be used again by the peer of another home.
-	if old, err := config.LoadProfile(home.ProfileFile()); err == nil &&
-		old.NetworkID() != l.Network {
-		return old, fmt.Errorf("%s: %w", home.Dir, config.ErrOtherProfile)
+	if err := checkHome(home, l.Network); err != nil {
+		return config.Profile{}, err
 	}
 	c := overlay.DefaultConfig()
 	c.Key, c.Network, c.Bootstrap = key, l.Network, l.Peers

@@ -19,6 +19,7 @@ import (
 	"peerd/node/join"
 	"peerd/overlay/admission"
 	"peerd/overlay/overlaytest"
+	"peerd/store"
 )
 
 // newHome returns a new home with settings for loopback.
@@ -129,6 +130,33 @@ func TestJoinKeepsTheInvitation(t *testing.T) {
 	other, _ := found(t, admission.Invite)
 	if _, err := join.Join(t.Context(), other, line); !errors.Is(err, config.ErrOtherProfile) {
 		t.Errorf("Join() = %v, want ErrOtherProfile", err)
+	}
+	used := newHome(t) // in the network without a profile
+	n, err := node.New(node.Options{Home: used, Config: config.Default(),
+		Profile: config.DefaultProfile(), UserAgent: "test", Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join.Join(t.Context(), used, line); !errors.Is(err, store.ErrLocked) {
+		t.Errorf("Join() while the peer runs = %v, want ErrLocked", err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join.Join(t.Context(), used, line); !errors.Is(err, node.ErrOtherNetwork) ||
+		strings.Contains(err.Error(), "\n") || used.HasProfile() {
+		t.Errorf("Join() of a used home = %v, want ErrOtherNetwork in one line", err)
+	}
+	if _, err := join.Found(used, p); !errors.Is(err, node.ErrOtherNetwork) || used.HasProfile() {
+		t.Errorf("Found() in a used home = %v, want ErrOtherNetwork", err)
+	}
+	named := newHome(t)
+	if err := named.Set("profile", "rules.toml"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join.Join(t.Context(), named, line); err == nil || named.HasProfile() ||
+		!strings.Contains(err.Error(), `profile = "rules.toml"`) {
+		t.Errorf("Join() with a profile in config.toml = %v, want an error that names it", err)
 	}
 	if _, err := join.Join(t.Context(), newHome(t), line); err != nil {
 		t.Errorf("Join() with a new home = %v", err)
