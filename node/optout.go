@@ -130,11 +130,7 @@ func (v visited) Site(ctx context.Context, host string) (s sitepage.Site, err er
 			}
 		}
 	}
-	for _, o := range v.n.deny.OptOuts.All() {
-		if store.URL(o.Origin).Host() == host {
-			s.OptedOut, s.Until = true, o.Until
-		}
-	}
+	s.OptedOutUntil = v.n.deny.OptOuts.Until(host)
 	return s, nil
 }
 

@@ -55,7 +55,7 @@ type OptOuts struct {
 
 	mu     sync.Mutex
 	obeyed map[string]*origin
-	hosts  map[string]int           // how many of the obeyed origins each has
+	hosts  map[string][]string      // the obeyed origins of each
 	claims map[string]*origin       // origins that are not obeyed
 	stops  map[netip.Addr]time.Time // until when
 }
@@ -77,7 +77,7 @@ type origin struct {
 // NewOptOuts returns the opt-outs that were saved. save is called with each change, and not while a
 // lock is held; it may be nil.
 func NewOptOuts(saved []OptOut, save func(OptOut) error) *OptOuts {
-	o := &OptOuts{save: save, obeyed: map[string]*origin{}, hosts: map[string]int{},
+	o := &OptOuts{save: save, obeyed: map[string]*origin{}, hosts: map[string][]string{},
 		claims: map[string]*origin{}, stops: map[netip.Addr]time.Time{}}
 	for _, s := range saved {
 		o.obey(s.Origin, &origin{until: s.Until})
@@ -136,19 +136,11 @@ func (o *OptOuts) addClaim(name string, s *origin) {
 	o.claims[name] = s
 }
 
-// hostOf returns the host of an origin, without parsing all of it.
-func hostOf(name string) string {
-	_, site, _ := strings.Cut(name, "://")
-	if port := strings.LastIndexByte(site, ':'); port > strings.LastIndexByte(site, ']') {
-		return site[:port]
-	}
-	return site
-}
-
 // obey adds an origin to those that are obeyed. o.mu is held.
 func (o *OptOuts) obey(name string, s *origin) {
 	o.obeyed[name] = s
-	o.hosts[hostOf(name)]++
+	host := store.URL(name).Host()
+	o.hosts[host] = append(o.hosts[host], name)
 }
 
 // forget removes an origin from those that are obeyed. o.mu is held.
@@ -157,8 +149,9 @@ func (o *OptOuts) forget(name string) {
 		return
 	}
 	delete(o.obeyed, name)
-	host := hostOf(name)
-	if o.hosts[host]--; o.hosts[host] == 0 {
+	host := store.URL(name).Host()
+	left := slices.DeleteFunc(o.hosts[host], func(s string) bool { return s == name })
+	if o.hosts[host] = left; len(left) == 0 {
 		delete(o.hosts, host)
 	}
 }
@@ -167,13 +160,12 @@ func (o *OptOuts) forget(name string) {
 // forgotten: any one, or one of the same host if that has too many; "": none. The file of that is
 // read before the next request to it. o.mu is held.
 func (o *OptOuts) makeRoom(name string) (forgotten string) {
-	host := hostOf(name)
-	crowded := o.hosts[host] >= maxOfHost
-	if !crowded && len(o.obeyed) < maxObeyed {
+	if all := o.hosts[store.URL(name).Host()]; len(all) >= maxOfHost {
+		forgotten = all[0]
+	} else if len(o.obeyed) < maxObeyed {
 		return ""
-	}
-	for forgotten = range o.obeyed {
-		if !crowded || hostOf(forgotten) == host {
+	} else {
+		for forgotten = range o.obeyed {
 			break
 		}
 	}
@@ -266,6 +258,16 @@ func (o *OptOuts) Known(name string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.obeyed[name] != nil || o.claims[name] != nil
+}
+
+// Until returns until when an opt-out of a host is obeyed; zero: none is.
+func (o *OptOuts) Until(host string) (until time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, name := range o.hosts[host] {
+		until = clock.Later(until, o.obeyed[name].until)
+	}
+	return until
 }
 
 // All returns the opt-outs that are obeyed, by origin.

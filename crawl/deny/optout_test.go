@@ -234,9 +234,36 @@ func TestObeyedAreBounded(t *testing.T) {
 			t.Fatalf("read %s again: %v, %v; want it obeyed", name, out, err)
 		}
 	}
-	if len(o.obeyed) != maxOfHost || len(saved) != maxOfHost || o.hosts["a.example"] != maxOfHost {
+	if len(o.obeyed) != maxOfHost || len(saved) != maxOfHost {
 		t.Errorf("%d origins of a host are obeyed, %d saved, want %d", len(o.obeyed), len(saved),
 			maxOfHost)
+	}
+}
+
+// The opt-out of a host is looked up among those of its origins only.
+func TestUntil(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	var saved []OptOut
+	for i := range 10_000 {
+		saved = append(saved, OptOut{fmt.Sprintf("https://%d.example", i), now})
+	}
+	saved = append(saved, OptOut{"http://7.example:8080", now.Add(2)},
+		OptOut{"https://[2001:db8::1]:8443", now.Add(3)})
+	o := NewOptOuts(saved, nil)
+	for host, want := range map[string]time.Time{"7.example": now.Add(2), "8.example": now,
+		store.URL("https://[2001:db8::1]:8443/").Host(): now.Add(3), "none.example": {}} {
+		if got := o.Until(host); !got.Equal(want) {
+			t.Errorf("Until(%s) = %v, want %v", host, got, want)
+		}
+	}
+	if _, _, err := o.Read("http://7.example:8080", nil, true, now); err != nil {
+		t.Fatal(err)
+	}
+	if got := o.Until("7.example"); !got.Equal(now) {
+		t.Errorf("Until() = %v after one of two origins has ended it, want %v", got, now)
+	}
+	if n := testing.AllocsPerRun(10, func() { o.Until("7.example") }); n > 0 {
+		t.Errorf("%v allocations for a look-up, want 0", n)
 	}
 }
 

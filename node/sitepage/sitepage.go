@@ -43,12 +43,11 @@ type About struct {
 
 // Site is what the page says of a web site.
 type Site struct {
-	Host, Subnet string
-	Owner        string   // the peer that crawls it; "": none
-	Self         bool     // it is this one
-	Addrs        []string // of the owner, as far as it is known
-	OptedOut     bool
-	Until        time.Time // of the opt-out
+	Host, Subnet  string
+	Owner         string    // the peer that crawls it; "": none
+	Self          bool      // it is this one
+	Addrs         []string  // of the owner, as far as it is known
+	OptedOutUntil time.Time // zero: it is not
 }
 
 // Peer is the peer that the page is about.
@@ -156,8 +155,8 @@ func (s *Site) table() string {
 			by += "<br>" + html.EscapeString(a)
 		}
 	}
-	if s.OptedOut {
-		out = "obeyed here until " + s.Until.Format(time.DateOnly)
+	if !s.OptedOutUntil.IsZero() {
+		out = "obeyed here until " + s.OptedOutUntil.Format(time.DateOnly)
 	}
 	return fmt.Sprintf("<table>\n<tr><th>Site</th><td>%s, in %s</td></tr>\n"+
 		"<tr><th>Crawled by</th><td>%s</td></tr>\n<tr><th>Opt-out</th><td>%s</td></tr>\n</table>",

@@ -51,7 +51,7 @@ func (*fake) Site(_ context.Context, host string) (Site, error) {
 		return Site{}, fmt.Errorf("%w: no such host <script>", ErrRefused)
 	}
 	return Site{Host: host, Subnet: "192.0.2.0/24", Owner: "12D3KooWother",
-		Addrs: []string{"/ip4/198.51.100.9/tcp/4101"}, OptedOut: true, Until: time.Unix(0, 0)}, nil
+		Addrs: []string{"/ip4/198.51.100.9/tcp/4101"}, OptedOutUntil: time.Unix(0, 0)}, nil
 }
 
 func (f *fake) OptOut(_ context.Context, origin string) (bool, error) {
