@@ -68,8 +68,10 @@ func (e *Exporter) Add(s Span) {
 	}
 }
 
-// Run sends spans until ctx ends, and then those that wait, for at most ten seconds.
+// Run sends spans until ctx ends, and then those that wait, for at most ten seconds. It closes the
+// connections of the client.
 func (e *Exporter) Run(ctx context.Context) error {
+	defer e.cfg.Client.CloseIdleConnections()
 	tick := time.NewTicker(sendEvery)
 	defer tick.Stop()
 	var batch []Span

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -79,6 +80,33 @@ func TestExporter(t *testing.T) {
 		s.Status.Message != "reset" || part.Status.Code != 0 ||
 		s.Attributes[1].Value["intValue"] != "1152921504606846976" {
 		t.Errorf("span = %+v", s)
+	}
+}
+
+// No connection to the collector stays open when Run has ended.
+func TestConnectionsAreClosed(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+	}))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	e := New(Config{Endpoint: srv.URL, Client: srv.Client(), Logger: slog.Default()})
+	e.Add(Span{Name: "fetch"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := e.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Error("the connection is still open")
 	}
 }
 
