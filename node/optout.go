@@ -11,6 +11,7 @@ import (
 
 	"peerd/crawl"
 	"peerd/crawl/deny"
+	"peerd/crawl/resolve"
 	"peerd/crawl/scope"
 	"peerd/node/sitepage"
 	"peerd/overlay/optout"
@@ -113,8 +114,10 @@ func (v visited) Site(ctx context.Context, host string) (s sitepage.Site, err er
 	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	subnet, _, err := v.n.subnetFor(ctx, host)
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", sitepage.ErrRefused, err)
+	if errors.Is(err, resolve.ErrNotFound) {
+		return s, fmt.Errorf("%w: %w %s", sitepage.ErrRefused, resolve.ErrNotFound, host)
+	} else if err != nil {
+		return s, err
 	}
 	s = sitepage.Site{Host: host, Subnet: subnet.String(), Owner: v.n.locate(subnet).owner}
 	if s.Owner == "" { // a failure means that none is known
@@ -137,15 +140,16 @@ func (v visited) Site(ctx context.Context, host string) (s sitepage.Site, err er
 func (v visited) OptOut(ctx context.Context, origin string) (bool, error) {
 	obeyed, err := v.n.OptOut(ctx, origin)
 	if errors.Is(err, crawl.ErrInvalidRequest) {
-		err = fmt.Errorf("%w: %w", sitepage.ErrRefused, err)
+		v.n.log.Debug("refused to read an opt-out", "origin", origin, "err", err)
+		err = fmt.Errorf("%w: this peer may not request %s, or finds no address of it",
+			sitepage.ErrRefused, origin)
 	}
 	return obeyed, err
 }
 
 func (v visited) StopAddr(addr netip.Addr) error {
 	if err := v.n.guard.Check(addr); err != nil {
-		return fmt.Errorf("%w: this peer requests nothing at %v: %w", sitepage.ErrRefused, addr,
-			err)
+		return fmt.Errorf("%w: this peer requests nothing at %v", sitepage.ErrRefused, addr)
 	}
 	if !v.n.deny.OptOuts.Stop(addr, time.Now()) {
 		return errors.New("too many addresses are stopped")

@@ -32,8 +32,10 @@ import (
 	"peerd/store"
 )
 
-// ErrRefused wraps errors that are due to what a visitor asks for.
-var ErrRefused = errors.New("sitepage: refused")
+// ErrRefused wraps errors that are due to what a visitor asks for. Visitors see their texts, which
+// must not tell what is nobody else's business, such as the networks and the name server of the
+// peer.
+var ErrRefused = errors.New("refused")
 
 // About is what the page says of the peer.
 type About struct {
@@ -185,7 +187,8 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 		return
 	}
 	s.log.Warn("failed to answer the owner of a web site", "err", err)
-	s.show(w, http.StatusServiceUnavailable, view{message: "This did not work: " + err.Error()})
+	s.show(w, http.StatusServiceUnavailable, view{message: "This did not work: the site did not " +
+		"answer, or this peer could not. Try again later."})
 }
 
 func (s *Server) busy(w http.ResponseWriter) {

@@ -58,7 +58,7 @@ func (f *fake) OptOut(_ context.Context, origin string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.read = append(f.read, origin); origin == "https://down.example" {
-		return false, errors.New("no answer")
+		return false, errors.New("disk of /secret is full")
 	}
 	return origin == "https://a.example", nil
 }
@@ -135,7 +135,7 @@ func TestPage(t *testing.T) {
 		{"/site?site=%3Cscript%3E", nil, 400, "not the URL of a web site"},
 		{"/opt-out", site("a.example"), 200, "the site opts out"},
 		{"/opt-out", site("http://b.example:8080/x"), 200, "does not opt out"},
-		{"/opt-out", site("down.example"), 503, "no answer"},
+		{"/opt-out", site("down.example"), 503, "did not answer"},
 		{"/opt-out", site(""), 400, "not the URL of a web site"},
 		{"/opt-out", site(strings.Repeat("a", maxForm)), 400, "not the URL of a web site"},
 		{"/opt-out", nil, 405, ""}, {"/none", nil, 404, ""}, {"/stop", nil, 405, ""},
@@ -143,7 +143,7 @@ func TestPage(t *testing.T) {
 	} {
 		status, body := ask(t, base+c.path, c.form)
 		if status != c.status || !strings.Contains(body, c.want) ||
-			strings.Contains(body, "<script") {
+			strings.Contains(body, "<script") || strings.Contains(body, "secret") {
 			t.Errorf("%s %v: %d, want %d with %q:\n%s", c.path, c.form, status, c.status, c.want,
 				body)
 		}
