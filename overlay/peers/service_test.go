@@ -94,7 +94,7 @@ func TestWrongClock(t *testing.T) {
 		c.Clock = clock.Of(func() time.Time { return time.Now().Add(off) })
 	}})
 	for m, want := range map[*member]time.Duration{a: off, b: -off} {
-		eventually(t, 10*time.Second, "the clocks are compared", func() bool {
+		eventually(t, patience, "the clocks are compared", func() bool {
 			ahead, n, wrong := m.peers.Clocks()
 			return n == 1 && wrong && (ahead-want).Abs() < time.Minute
 		})
@@ -114,11 +114,11 @@ func TestTwins(t *testing.T) {
 	}
 	a, _ := start(t, 1, testNetwork, options{peers: often})
 	b, _ := start(t, 2, testNetwork, options{boot: a, peers: often})
-	eventually(t, 10*time.Second, "they meet", func() bool {
+	eventually(t, patience, "they meet", func() bool {
 		return a.peers.Directory().Len() == 1 && b.peers.Directory().Len() == 1
 	})
 	twin, _ := start(t, 2, testNetwork, options{boot: a, peers: often})
-	eventually(t, 30*time.Second, "both notice", func() bool {
+	eventually(t, patience, "both notice", func() bool {
 		return b.peers.Twin() && twin.peers.Twin()
 	})
 	if a.peers.Twin() {
