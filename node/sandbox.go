@@ -34,9 +34,10 @@ func readFiles(home config.Home, c config.Config) []string {
 	return files
 }
 
-// Sandbox restricts the files of this process, for good, to the home and to what the settings name
-// (Landlock, on Linux from 5.13). Temporary files are in the home then. Where the kernel does not
-// support that, it does nothing. Files that are open stay open.
+// Sandbox restricts the files of this process, for good, to the home, to what symbolic links in it
+// lead to, and to what the settings name (Landlock, on Linux from 5.13). What is put in the place of
+// one of these later, or what a link leads to then, cannot be opened. Temporary files are in the
+// home then. Where the kernel does not support that, it does nothing. Files that are open stay open.
 func Sandbox(home config.Home, c config.Config) error {
 	dir, err := filepath.Abs(home.Dir)
 	if err != nil {
