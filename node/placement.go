@@ -202,10 +202,8 @@ func (n *Node) subnetFor(ctx context.Context, of string) (netip.Prefix, string, 
 	if p, _, ok := n.frontier.HostAddr(of); ok {
 		return p, "queue", nil
 	}
-	for _, r := range n.outbox.Rows() {
-		if r.Host == of && r.Subnet.IsValid() {
-			return r.Subnet, "outbox", nil
-		}
+	if r, _ := n.outbox.Row(of); r.Subnet.IsValid() {
+		return r.Subnet, "outbox", nil
 	}
 	addrs, err := n.names.Addrs(ctx, of)
 	switch {

@@ -306,18 +306,16 @@ func whyQueued(e store.Entry, ahead int) string {
 
 // whyPending says why a URL of a host has not gone to its owner.
 func (n *Node) whyPending(host string) string {
-	for _, r := range n.outbox.Rows() {
-		switch {
-		case r.Host != host:
-		case hostRole(r.State) == admin.HostUnresolved:
-			return "The address of its host is not known yet."
-		case hostRole(r.State) == admin.HostOutbox:
-			return "It is kept until its owner has acknowledged it."
-		default:
-			return "Its subnet has no owner yet; this peer keeps it until one claims the subnet."
-		}
+	r, ok := n.outbox.Row(host)
+	switch {
+	case !ok:
+		return "It is about to leave for the queue of its host."
+	case hostRole(r.State) == admin.HostUnresolved:
+		return "The address of its host is not known yet."
+	case hostRole(r.State) == admin.HostOutbox:
+		return "It is kept until its owner has acknowledged it."
 	}
-	return "It is about to leave for the queue of its host."
+	return "Its subnet has no owner yet; this peer keeps it until one claims the subnet."
 }
 
 // whyNowhere says why a URL is not to be fetched now.

@@ -224,6 +224,16 @@ func (f *Forwarder) Rows() []Row {
 	return rows
 }
 
+// Row returns that of one host; false if none of its URLs are here.
+func (f *Forwarder) Row(host string) (row Row, ok bool) {
+	f.withTable(func(t *hostTable) {
+		if e := t.hosts[host]; e != nil && e.count > 0 {
+			row, ok = e.row(), true
+		}
+	})
+	return row, ok
+}
+
 func (e *entry) row() Row {
 	r := Row{Host: e.name, State: "unresolved", Count: e.count}
 	switch e.state {

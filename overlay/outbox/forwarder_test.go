@@ -218,6 +218,12 @@ func TestUnclaimedSubnetIsClaimed(t *testing.T) {
 		rows[0].Subnet != subnet(1) || rows[0].Count != 2 {
 		t.Errorf("Rows() = %+v, want two unclaimed hosts", rows)
 	}
+	if row, ok := p.f.Row("y.test"); !ok || row != p.f.Rows()[1] {
+		t.Errorf("Row(y.test) = %+v, %v, want %+v", row, ok, p.f.Rows()[1])
+	}
+	if row, ok := p.f.Row("z.test"); ok {
+		t.Errorf("Row(z.test) = %+v, want none", row)
+	}
 	p.addPending("z.test", 1)
 	eventually(t, "all URLs are enqueued", p.idle)
 	for h, want := range map[string]int{"x.test": 2, "y.test": 1, "z.test": 1} {
