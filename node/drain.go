@@ -170,7 +170,7 @@ func (n *Node) runDrain(ctx context.Context) {
 	n.log.Info("started handing everything over before the stop",
 		"subnets", n.leaving.total.Load(), "limit", n.leaving.limit)
 	err := n.drainUntilEmpty(ctx)
-	if errors.Is(context.Cause(ctx), errNoPeers) {
+	if err != nil && errors.Is(context.Cause(ctx), errNoPeers) {
 		err = errNoPeers
 	}
 	p := n.drainProgress(true)

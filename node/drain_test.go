@@ -139,6 +139,20 @@ func TestLeaveWithoutPeers(t *testing.T) {
 	}
 }
 
+// What was handed over in time is not called left because no other peer remains.
+func TestLeaveAsTheLastPeerEnds(t *testing.T) {
+	t.Parallel()
+	n, stopOther := pair(t, nil)
+	n.leaving.drain = func(ctx context.Context) error {
+		stopOther()
+		<-ctx.Done()
+		return nil
+	}
+	if got := last(leave(t, n, time.Hour)); got != (admin.Drain{Done: true}) {
+		t.Errorf("last report = %+v, want no reason", got)
+	}
+}
+
 // A peer that knows no other peer does not try to hand anything over.
 func TestLeaveAlone(t *testing.T) {
 	t.Parallel()
