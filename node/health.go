@@ -158,7 +158,8 @@ func (n *Node) health(s admin.Status) admin.Health {
 
 // onlyCollects reports whether this peer fetches nothing and copies the archives of others.
 func (n *Node) onlyCollects() bool {
-	return n.opts.Config.Collect.Enabled && n.crawlSettings().Hours == config.Never
+	return n.opts.Config.Collect.Enabled && !n.opts.Alone &&
+		n.crawlSettings().Hours == config.Never
 }
 
 // listensOutside reports whether another machine could connect to this peer.

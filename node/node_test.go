@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -71,13 +74,39 @@ func running(t *testing.T, n *Node) (stop func()) {
 	})
 }
 
+// everything returns options with all parts that settings switch on.
+func everything(t *testing.T) Options {
+	t.Helper()
+	o := options(t)
+	c := &o.Config
+	c.Archive.Enabled, c.Search.Enabled, c.Collect.Enabled, c.Events.Enabled = true, true, true, true
+	c.Search.Ranks, c.Pprof = true, true
+	c.Page.Listen, c.Replay.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	c.LocalSites = map[string]string{"http://a.example/": t.TempDir()}
+	c.Plugins.Publishers = []string{mustID(t, o)}
+	collector := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(collector.Close)
+	c.Traces.Endpoint = collector.URL
+	return o
+}
+
+// A Node that has run leaves no goroutine.
+func TestRunLeavesNothing(t *testing.T) {
+	o := everything(t)
+	before := goleak.IgnoreCurrent()
+	n := newNode(t, o)
+	stop := running(t, n)
+	n.addSpan("test", time.Now(), nil)
+	stop()
+	goleak.VerifyNone(t, before)
+}
+
 // A Node that was built but not run leaves no goroutine and no socket. Neither does New if its
 // last step fails.
 func TestCloseWithoutRun(t *testing.T) {
+	o, o2 := everything(t), everything(t)
 	before := goleak.IgnoreCurrent()
-	o := options(t)
 	n := newNode(t, o)
-	o2 := options(t)
 	o2.Config.API = n.api.Addr() // in use
 	if _, err := New(o2); err == nil {
 		t.Error("New() with a used API address succeeded")
@@ -121,6 +150,21 @@ func TestHomeKeepsItsNetwork(t *testing.T) {
 	same.Profile.Bootstrap = []string{"/ip4/127.0.0.1/tcp/1/p2p/" + mustID(t, o)}
 	if err := start(same); err != nil {
 		t.Errorf("New() with the same rules = %v", err)
+	}
+}
+
+// A one-shot crawl opens no page to others, and waits for its hours also in the home of a collector.
+func TestAlone(t *testing.T) {
+	o := everything(t)
+	o.Alone = true
+	o.Config.Crawl.Hours = config.Never
+	n := newNode(t, o)
+	defer n.Close()
+	if n.sitePage != nil || n.replay != nil {
+		t.Error("the page for owners of web sites, or the replay, is open")
+	}
+	if got := n.progress(time.Now()); !strings.Contains(got, "crawl.hours") {
+		t.Errorf("progress() = %q, want it to name crawl.hours", got)
 	}
 }
 

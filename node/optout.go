@@ -57,7 +57,7 @@ func (n *Node) openOptOutGossip() (err error) {
 		Sites: optOutSites{n.deny.OptOuts, n.scope},
 		Every: n.opts.scaled(repeatOptOuts), Logger: n.log,
 	})
-	if addr := n.opts.Config.Page.Listen; err == nil && addr != "" {
+	if addr := n.opts.Config.Page.Listen; err == nil && addr != "" && !n.opts.Alone {
 		if n.sitePage, err = sitepage.Listen(addr, visited{n}, n.log); err == nil {
 			n.log.Info("opened page for owners of web sites", "url", n.sitePage.URL())
 			n.parts = append(n.parts, n.sitePage.Run)

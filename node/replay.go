@@ -12,7 +12,7 @@ import (
 // openReplay opens the socket at which the archived pages are shown.
 func (n *Node) openReplay() (err error) {
 	addr := n.opts.Config.Replay.Listen
-	if addr == "" || n.archive == nil {
+	if addr == "" || n.archive == nil || n.opts.Alone {
 		return nil
 	}
 	n.replay, err = replay.Listen(addr, replay.Config{Archive: &n.archive.Reader,
