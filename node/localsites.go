@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
-	"golang.org/x/sync/errgroup"
 
 	"peerd/crawl"
 	"peerd/crawl/localsite"
@@ -31,17 +29,9 @@ func (n *Node) openLocalSites() error {
 		if err != nil {
 			return err
 		}
-		n.localSites = append(n.localSites, w)
+		n.parts = append(n.parts, w.Run)
 	}
 	return nil
-}
-
-func (n *Node) runLocalSites(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	for _, w := range n.localSites {
-		g.Go(func() error { return w.Run(ctx) })
-	}
-	return g.Wait()
 }
 
 var errNoFiles = errors.New("this peer reports no pages from files")

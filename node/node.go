@@ -19,7 +19,6 @@ import (
 	"peerd/crawl/deny"
 	"peerd/crawl/fetch"
 	"peerd/crawl/frontier"
-	"peerd/crawl/localsite"
 	"peerd/crawl/network"
 	"peerd/crawl/quota"
 	"peerd/crawl/resolve"
@@ -110,7 +109,6 @@ type Node struct {
 	plugins       plugins
 	quota         *quota.Quota
 	traffic       *traffic.Limiter
-	localSites    []*localsite.Watcher
 	geoDB         *geo.DB    // nil: none
 	registryTable *rir.Table // nil: the strategy does not need it
 
@@ -209,7 +207,7 @@ func (n *Node) Run(ctx context.Context) error {
 	runs := []func(context.Context) error{
 		n.db.Run, n.net.Run, n.network.Run, n.peers.Run, n.ownerMap.Run, n.traits.Run,
 		n.manager.Run, n.outbox.Run, n.crawler.Run, n.enqueueSeeds, n.runNAT64,
-		n.runRanks, n.runLocalSites, n.runTraffic, n.optOuts.Run, n.keeper.Run, n.replicas.Run,
+		n.runTraffic, n.optOuts.Run, n.keeper.Run, n.replicas.Run,
 	}
 	runs = append(runs, n.parts...)
 	if !n.opts.Alone {

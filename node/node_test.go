@@ -79,8 +79,8 @@ func everything(t *testing.T) Options {
 	t.Helper()
 	o := options(t)
 	c := &o.Config
-	c.Archive.Enabled, c.Search.Enabled, c.Collect.Enabled, c.Events.Enabled = true, true, true, true
-	c.Search.Ranks, c.Pprof = true, true
+	c.Archive.Enabled, c.Search.Enabled, c.Search.Ranks = true, true, true
+	c.Collect.Enabled, c.Events.Enabled, c.Pprof = true, true, true
 	c.Page.Listen, c.Replay.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	c.LocalSites = map[string]string{"http://a.example/": t.TempDir()}
 	c.Plugins.Publishers = []string{mustID(t, o)}
@@ -153,7 +153,8 @@ func TestHomeKeepsItsNetwork(t *testing.T) {
 	}
 }
 
-// A one-shot crawl opens no page to others, and waits for its hours also in the home of a collector.
+// A one-shot crawl opens no page to others, and says that it waits for its hours, also in the home
+// of a collector.
 func TestAlone(t *testing.T) {
 	o := everything(t)
 	o.Alone = true

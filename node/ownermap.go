@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"peerd/node/admin"
 	"peerd/overlay/owner"
 	"peerd/overlay/ownermap"
 	"peerd/overlay/peers"
@@ -41,11 +40,6 @@ func (m mapped) OwnSubnets() []ownermap.OwnSubnet {
 		own[i] = ownermap.OwnSubnet(d)
 	}
 	return own
-}
-
-func (n *Node) ownerMapStatus() admin.OwnerMap {
-	s := n.ownerMap.Stats()
-	return admin.OwnerMap{Subnets: s.Subnets, Sent: s.Sent, Received: s.Received}
 }
 
 // ownerMapStore keeps the owner map in the store of the peer. Its keys do not start with a

@@ -19,7 +19,7 @@ var systemDirs = []string{"/etc", "/usr", "/lib", "/lib64", "/nix/store", "/proc
 	"/var/lib/ca-certificates"}
 
 // readFiles returns the files that the process reads: those that the settings name, and its own
-// program if it runs plug-ins, which are processes of it.
+// program if it runs plug-ins, which are processes of it. "" names no file.
 func readFiles(home config.Home, c config.Config) []string {
 	files := []string{os.Getenv("SSL_CERT_FILE")}
 	for _, name := range append([]string{c.GeoDB, c.Profile, c.Crawl.Crawllet},
@@ -35,9 +35,10 @@ func readFiles(home config.Home, c config.Config) []string {
 }
 
 // Sandbox restricts the files of this process, for good, to the home, to what symbolic links in it
-// lead to, and to what the settings name (Landlock, on Linux from 5.13). What is put in the place of
-// one of these later, or what a link leads to then, cannot be opened. Temporary files are in the
-// home then. Where the kernel does not support that, it does nothing. Files that are open stay open.
+// lead to, and to what the settings name (Landlock, on Linux from 5.13). What is put in the place
+// of one of these later, or what a link leads to then, cannot be opened. Temporary files are in the
+// home then. Where the kernel does not support that, it does nothing. Files that are open stay
+// open.
 func Sandbox(home config.Home, c config.Config) error {
 	dir, err := filepath.Abs(home.Dir)
 	if err != nil {
@@ -65,8 +66,9 @@ func Sandbox(home config.Home, c config.Config) error {
 	for _, name := range slices.Sorted(maps.Values(c.LocalSites)) {
 		read = append(read, home.Path(name))
 	}
-	files := readFiles(home, c)
-	var rules []landlock.Rule
+	rules := []landlock.Rule{landlock.RODirs(read...).IgnoreIfMissing(),
+		landlock.ROFiles(append(readFiles(home, c), "/dev/urandom")...).IgnoreIfMissing(),
+		landlock.RWFiles("/dev/null").IgnoreIfMissing()}
 	for _, p := range write {
 		if info, err := os.Stat(p); err == nil && info.IsDir() {
 			rules = append(rules, landlock.RWDirs(p).WithRefer())
@@ -74,16 +76,6 @@ func Sandbox(home config.Home, c config.Config) error {
 			rules = append(rules, landlock.RWFiles(p))
 		}
 	}
-	for _, p := range read {
-		rules = append(rules, landlock.RODirs(p).IgnoreIfMissing())
-	}
-	for _, p := range files {
-		if p != "" {
-			rules = append(rules, landlock.ROFiles(p).IgnoreIfMissing())
-		}
-	}
-	rules = append(rules, landlock.RWFiles("/dev/null").IgnoreIfMissing(),
-		landlock.ROFiles("/dev/urandom").IgnoreIfMissing())
 	if err := landlock.V5.BestEffort().RestrictPaths(rules...); err != nil {
 		return fmt.Errorf("sandbox: %w; sandbox = false in config.toml leaves it out", err)
 	}

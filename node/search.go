@@ -31,6 +31,9 @@ func (n *Node) openSearch() (err error) {
 		Timeout: n.opts.scaled(searchTimeout), Logger: n.log,
 		Peers: n.peers.Directory(),
 	}
+	n.parts = append(n.parts, func(ctx context.Context) error {
+		return n.search.RunRanks(ctx, n.opts.scaled(rankEvery))
+	})
 	if !n.opts.indexes() {
 		return nil
 	}
@@ -44,11 +47,6 @@ func (n *Node) openSearch() (err error) {
 	}
 	n.parts = append(n.parts, n.indexer().Run)
 	return nil
-}
-
-// runRanks exchanges ranks with other peers.
-func (n *Node) runRanks(ctx context.Context) error {
-	return n.search.RunRanks(ctx, n.opts.scaled(rankEvery))
 }
 
 // indexer returns what adds the archived pages to the index.

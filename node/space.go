@@ -20,14 +20,6 @@ type spaceCache struct {
 	err     error
 }
 
-// refusedAnswers counts the responses that did not fit into the archive.
-func (n *Node) refusedAnswers() int64 {
-	if n.archive == nil {
-		return 0
-	}
-	return n.archive.Stats().Refused
-}
-
 const (
 	// archiveMargin is the part of its quota that the archive must have left for a page to be
 	// fetched. It is larger than the responses that may be under way, and than the largest
@@ -46,7 +38,10 @@ func (n *Node) checkSpace() error {
 	}
 	n.disk.mu.Lock()
 	defer n.disk.mu.Unlock()
-	refused := n.refusedAnswers()
+	var refused int64
+	if n.archive != nil {
+		refused = n.archive.Stats().Refused
+	}
 	if now := time.Now(); now.Sub(n.disk.at) >= time.Second || refused != n.disk.refused {
 		n.disk.at, n.disk.refused, n.disk.err = now, refused, n.measureSpace()
 	}

@@ -31,7 +31,7 @@ func (n *Node) Status() admin.Status {
 	pending := n.outbox.Stats() // first: a URL that moves is counted twice rather than missed
 	fr := n.frontier.Stats()
 	c := n.db.Counters()
-	moves := n.manager.Stats()
+	moves, owners := n.manager.Stats(), n.ownerMap.Stats()
 	self := n.peers.Self()
 	sent, received := n.net.ControlBytes()
 	dropped, marked := splitReasons(c.Dropped, n.db.NamedCounters())
@@ -80,8 +80,10 @@ func (n *Node) Status() admin.Status {
 		Estimations: admin.Estimations{
 			Requested: c.EstimationsRequested, Served: c.EstimationsServed, Scouts: moves.Scouts,
 		},
-		Probes:   admin.Probes{Made: c.Probes, Connects: c.Connects},
-		OwnerMap: n.ownerMapStatus(),
+		Probes: admin.Probes{Made: c.Probes, Connects: c.Connects},
+		OwnerMap: admin.OwnerMap{
+			Subnets: owners.Subnets, Sent: owners.Sent, Received: owners.Received,
+		},
 		Handovers: admin.Handovers{
 			Out: c.HandoversOut, In: c.HandoversIn,
 			Moves: moves.Moves, Takeovers: moves.Takeovers,

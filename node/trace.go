@@ -56,19 +56,17 @@ func (n *Node) Trace(ctx context.Context, raw string) (t admin.Trace, err error)
 }
 
 // traceNode is the trace.Node of a Node.
-type traceNode struct{ *Node }
+type traceNode struct{ urlChecker }
 
-func (n traceNode) Check(u store.URL) error { return urlChecker{n.Node}.Check(u) }
-
-func (n traceNode) URLState(u store.URL) (trace.State, error) {
-	s, err := n.urlState(u, maxQueueServed)
+func (t traceNode) URLState(u store.URL) (trace.State, error) {
+	s, err := t.n.urlState(u, maxQueueServed)
 	return sentState(s), err
 }
 
 // openTrace opens the protocol by which peers ask each other about a URL.
 func (n *Node) openTrace() error {
 	n.trace = &trace.Service{
-		Host: n.monitoredHost(), Protocol: n.net.Names.Trace(), Node: traceNode{n},
+		Host: n.monitoredHost(), Protocol: n.net.Names.Trace(), Node: traceNode{urlChecker{n}},
 		Timeout: n.opts.scaled(traceTimeout), Logger: n.log,
 	}
 	return nil
