@@ -33,8 +33,7 @@ import (
 )
 
 // ErrRefused wraps errors that are due to what a visitor asks for. Visitors see their texts, which
-// must not tell what is nobody else's business, such as the networks and the name server of the
-// peer.
+// must not name what is internal to the peer, such as its networks and its name server.
 var ErrRefused = errors.New("refused")
 
 // About is what the page says of the peer.

@@ -158,7 +158,7 @@ func (f *Forwarder) PendingAdded(byHost map[string]int) {
 			t.add(h, n, now, now)
 		}
 	})
-	f.wake()
+	f.wakeup.Signal()
 }
 
 // Sent reports whether u was recently delivered to its owner.
@@ -168,7 +168,7 @@ func (f *Forwarder) Sent(u store.URL) bool { return f.sent.Contains(u.Digest()) 
 // called when the subnet's owner has changed.
 func (f *Forwarder) ResolveAgain(subnet netip.Prefix) {
 	f.withTable(func(t *hostTable) { t.resolveAgain(subnet, time.Now()) })
-	f.wake()
+	f.wakeup.Signal()
 }
 
 // Announced tells the Forwarder that a peer says that it owns a subnet. If URLs wait for another
@@ -178,7 +178,7 @@ func (f *Forwarder) Announced(subnet netip.Prefix, owner peer.ID) {
 	var doubted bool
 	f.withTable(func(t *hostTable) { doubted = t.announced(subnet, owner) })
 	if doubted {
-		f.wake()
+		f.wakeup.Signal()
 	}
 }
 
@@ -252,7 +252,7 @@ func (f *Forwarder) RetryNow() {
 		f.backOnline = time.Now()
 		t.retryNow(f.backOnline)
 	})
-	f.wake()
+	f.wakeup.Signal()
 }
 
 func (f *Forwarder) withTable(fn func(*hostTable)) {
@@ -260,8 +260,6 @@ func (f *Forwarder) withTable(fn func(*hostTable)) {
 	defer f.mu.Unlock()
 	fn(f.table)
 }
-
-func (f *Forwarder) wake() { f.wakeup.Signal() }
 
 // Run delivers URLs until ctx is done. It returns after all goroutines it started have ended.
 // An error is a fatal error of the store; a full store is not one: delivery is suspended until
@@ -277,7 +275,7 @@ func (f *Forwarder) Run(ctx context.Context) error {
 				if err := f.space.note(t(work)); err != nil && work.Err() == nil {
 					cancel(fmt.Errorf("outbox: %w", err))
 				}
-				f.wake()
+				f.wakeup.Signal()
 			})
 		}
 		_ = f.wakeup.Sleep(work, next)

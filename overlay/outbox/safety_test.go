@@ -464,7 +464,7 @@ func TestOffline(t *testing.T) {
 			p.run()
 			asked := func() (n int) { p.set(func() { n = p.asked["x.test"] }); return n }
 			eventually(t, "the host is resolved", func() bool { return asked() == 1 })
-			p.f.wake()
+			p.f.wakeup.Signal()
 			p.addPending("y.test", 2)
 			p.f.PendingAdded(map[string]int{"y.test": 2})
 			eventually(t, "the lookup has ended", func() bool {
