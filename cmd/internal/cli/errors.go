@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 )
@@ -117,14 +118,18 @@ func Printable(s string) string {
 
 // Clip returns s for a message: printable and shortened.
 func Clip(s string) string {
-	const most = 200
+	const most = 200 // bytes
 	if s == "" {
 		return `""`
 	}
-	if len(s) > most {
-		return Printable(s[:most]) + "..."
+	if len(s) <= most {
+		return Printable(s)
 	}
-	return Printable(s)
+	end := most
+	for end > most-utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return Printable(s[:end]) + "..."
 }
 
 // UnlessInterrupted returns err, or nil if it is the result of a signal that ended ctx: that is the
