@@ -65,7 +65,8 @@ func newPluginPublishCommand() *cobra.Command {
 		Use:   "publish [--home DIR] PACKAGE",
 		Short: "Give a package to a peer, which runs it and passes it on",
 		Long: `Copies a package into the home of a peer. The peer runs the plug-in within seconds,
-and other peers that trust its publisher receive it. A plug-in that was switched off is on again.`,
+and other peers that trust its publisher receive it. A plug-in that was switched off is on again.
+A package of another module is refused unless its version is higher.`,
 		Args: cli.Args(1, "want one file"),
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		p, err := node.PublishPlugin(home, args[0])
@@ -82,7 +83,7 @@ func newPluginListCommand() *cobra.Command {
 	cmd := onHome(&cobra.Command{
 		Use:   "list [--home DIR]",
 		Short: "List the plug-ins of a peer",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
 		all, err := node.Plugins(home)
 		t := cli.NewTable(cmd.OutOrStdout())

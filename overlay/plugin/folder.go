@@ -26,6 +26,9 @@ const maxOff = 1024 // bytes of a reason
 // ErrNotTrusted means that the operator does not trust the publisher of a plug-in.
 var ErrNotTrusted = errors.New("the publisher is not in plugins.publishers of config.toml")
 
+// ErrOld means that a package is not newer than another one of the same name.
+var ErrOld = errors.New("another module with this name is kept already")
+
 // Folder holds the packages of a peer. Processes may use it at the same time: files appear whole.
 type Folder struct {
 	Dir        string
@@ -122,40 +125,45 @@ func (f Folder) Module(e Entry) ([]byte, error) {
 	return module, err
 }
 
-// newer reports whether s may be stored: its publisher is trusted, there is space, and no version
-// as new.
-func (f Folder) newer(s *Signed) (bool, error) {
+// kept returns the plug-in that s may replace; its version is 0 if there is none. The error says
+// why s may not be stored: its publisher is not trusted, or there is no space.
+func (f Folder) kept(s *Signed) (old Entry, err error) {
 	if !slices.Contains(f.Publishers, s.Publisher) {
-		return false, ErrNotTrusted
+		return old, ErrNotTrusted
 	}
 	all, _ := f.List() // files that are no packages count as none
 	kept := 0
 	for _, e := range all {
 		if e.Name == s.Name && e.Publisher == s.Publisher {
-			return s.Version > e.Version, nil
+			return e, nil
 		}
 		if e.Trusted {
 			kept++
 		}
 	}
 	if kept >= MaxPlugins {
-		return false, fmt.Errorf("%d plug-ins are kept already", kept)
+		return old, fmt.Errorf("%d plug-ins are kept already", kept)
 	}
-	return true, nil
+	return old, nil
 }
 
-// Put stores a package, unless it has one as new. One that was switched off may run again if it is
-// put again by hand.
+// Put stores a package, unless it has the same. One that was switched off may run again if it is
+// put again by hand. The error matches ErrOld for another package that is not newer.
 func (f Folder) Put(pkg []byte) (Signed, error) {
 	s, _, err := Open(pkg)
 	if err != nil {
 		return s, err
 	}
-	newer, err := f.newer(&s)
+	old, err := f.kept(&s)
 	if err != nil {
 		return s, fmt.Errorf("plugin %s: %w", s.Name, err)
 	}
-	if newer {
+	if s.Version < old.Version ||
+		s.Version == old.Version && string(s.Digest) != string(old.Digest) {
+		return s, fmt.Errorf("plugin %s: %w: version %d; sign the module with a higher one",
+			s.Name, ErrOld, old.Version)
+	}
+	if s.Version > old.Version {
 		if err := os.MkdirAll(f.Dir, 0o700); err != nil {
 			return s, err
 		}

@@ -86,7 +86,13 @@ func TestFolder(t *testing.T) {
 		return all[0]
 	}
 	put(2, 2)
-	put(1, 2)
+	for _, pkg := range [][]byte{sign(t, key, "links", 1, module),
+		sign(t, key, "links", 2, module[1:])} {
+		if _, err := f.Put(pkg); !errors.Is(err, ErrOld) {
+			t.Errorf("a package that is not newer: %v, want ErrOld", err)
+		}
+	}
+	put(2, 2)
 	e := put(3, 3)
 	if code, err := f.Module(e); err != nil || !bytes.Equal(code, module) {
 		t.Errorf("module of %d bytes, %v", len(code), err)

@@ -152,8 +152,8 @@ func (s *Service) update(ctx context.Context, p peer.AddrInfo) error {
 		if err != nil {
 			return err
 		}
-		newer, err := s.Folder.newer(&m)
-		if !newer {
+		old, err := s.Folder.kept(&m)
+		if err != nil || m.Version <= old.Version {
 			refused = errors.Join(refused, err)
 			continue
 		}
