@@ -41,9 +41,6 @@ func (n *Node) newDoor(c overlay.Config) (*admission.Door, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(text) > admission.MaxProfile {
-		return nil, fmt.Errorf("profile of %d bytes, at most %d", len(text), admission.MaxProfile)
-	}
 	return &admission.Door{
 		Host: n.net.Strangers, Protocol: n.net.Names.Join(), Rules: c.Admission, Profile: text,
 		Issuer: &admission.Issuer{Rules: c.Admission, Key: c.Key,

@@ -101,3 +101,25 @@ func TestCrawlWithoutMDNS(t *testing.T) {
 		t.Errorf("Crawl() = %v, logged %s", err, log.String())
 	}
 }
+
+// A one-shot crawl may have more seeds than a profile that peers send.
+func TestCrawlOfManySeeds(t *testing.T) {
+	t.Parallel()
+	var seeds []string
+	for i := range 150 {
+		seeds = append(seeds, fmt.Sprintf("http://unknown.test/%d/%02000d", i, i))
+	}
+	sum, err := Crawl(t.Context(), CrawlOptions{
+		Seeds: seeds, Config: config.Default(), Rules: config.DefaultProfile(),
+		UserAgent: "peerd-test",
+		Emulation: &Emulation{
+			TimeScale: 0.01,
+			Lookup: func(context.Context, string) ([]netip.Addr, error) {
+				return nil, resolve.ErrNotFound
+			},
+		},
+	})
+	if err != nil || len(sum.Seeds) != len(seeds) {
+		t.Errorf("Crawl() = %d seeds, %v, want %d", len(sum.Seeds), err, len(seeds))
+	}
+}

@@ -143,7 +143,21 @@ func (p Profile) Validate() error {
 	p.Traps.check(&f)
 	p.Duplicates.check(&f)
 	p.Revisit.check(&f)
+	p.checkSize(&f)
 	return f.err()
+}
+
+// checkSize refuses a profile that peers could not send to others that join.
+func (p Profile) checkSize(f *faults) {
+	p.Bootstrap = nil // is sent apart
+	text, err := p.Text()
+	if err != nil {
+		f.addf("%w", err)
+	}
+	if len(text) > admission.MaxProfile {
+		f.addf("the rules have %d bytes without comments, want at most %d", len(text),
+			admission.MaxProfile)
+	}
 }
 
 // maxFounders bounds the founders of a network.

@@ -79,6 +79,10 @@ func TestProfileTemplateHoldsTheDefaults(t *testing.T) {
 
 func TestParseProfileRefuses(t *testing.T) {
 	const scope = "\n[scope]\nmode = 'any'\n"
+	comment := "#" + strings.Repeat("x", 300<<10) // is not sent to other peers
+	if _, err := ParseProfile("p.toml", []byte("name = 'x'"+scope+comment)); err != nil {
+		t.Errorf("with a long comment: %v", err)
+	}
 	tests := []struct{ name, text, want string }{
 		{"unknown key", "name = 'x'\nseed = []" + scope, `p.toml:2:1: unknown key "seed"`},
 		{"no name", scope, `p.toml: name is ""`},
@@ -137,6 +141,8 @@ func TestParseProfileRefuses(t *testing.T) {
 		{"intervals", "name = 'x'" + scope +
 			"[revisit]\nmax_interval = '2h'\ninitial_interval = '3h'",
 			`p.toml:6:1: revisit.initial_interval is 3h0m0s, want 1h0m0s to 2h0m0s`},
+		{"size", "name = 'x'\nseeds = [" + strings.Repeat("'http://a.example/',", 15000) + "]" +
+			scope, ` bytes without comments, want at most 262144`},
 		{"include", "name = 'x'" + scope + "\nexclude = ['a', '(']",
 			`p.toml:5:1: scope.exclude: "(" is not a regular expression`},
 	}
