@@ -32,7 +32,7 @@ func TestExportFilter(t *testing.T) {
 		{"2026-01-31T12:00:00Z", "", "http://a.example/", true},
 		{"2026-01-31T12:00:01Z", "", "http://a.example/", false},
 		{"2026-01-31T12:30:00+01:00", "", "http://a.example/", true},
-		{"", "A.example", "https://a.example:8443/x", true},
+		{"", "a.example", "https://a.example:8443/x", true},
 		{"", "a.example", "http://b.a.example/", false},
 		{"2026-02-01", "a.example", "http://a.example/", false},
 	} {
@@ -57,8 +57,15 @@ func TestResume(t *testing.T) {
 	t.Cleanup(func() { markEvery = 16 << 20 })
 	name := filepath.Join(t.TempDir(), "out")
 	stop := errors.New("stop")
-	job := func(kind string) *exportJob {
-		return &exportJob{at: exportPosition{Export: kind, Archive: map[string]int64{}}}
+	home, other := filepath.Join(t.TempDir(), "home"), filepath.Join(t.TempDir(), "home")
+	for _, dir := range []string{home, other} {
+		if _, err := config.Init(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job := func(home, kind string) *exportJob {
+		return &exportJob{home: config.Home{Dir: home},
+			at: exportPosition{Export: kind, Archive: map[string]int64{}}}
 	}
 	// rows writes rows of ten bytes from j.at.After on, and fails before the row last.
 	rows := func(last int) func(context.Context, *exportJob) error {
@@ -81,19 +88,21 @@ func TestResume(t *testing.T) {
 		}
 	}
 	for _, last := range []int{0, 1, 33, 33, 71} {
-		if err := job("k").resume(t.Context(), name, rows(last)); !errors.Is(err, stop) {
+		if err := job(home, "k").resume(t.Context(), name, rows(last)); !errors.Is(err, stop) {
 			t.Fatalf("resume() = %v, want %v", err, stop)
 		}
 	}
 	if _, err := os.Stat(name); err == nil {
 		t.Fatal("the file is there before it is complete")
 	}
-	if err := job("other").resume(t.Context(), name, rows(100)); err == nil ||
-		!strings.Contains(err.Error(), "another export") {
-		t.Errorf("resume() of another export = %v", err)
+	for _, j := range []*exportJob{job(home, "other"), job(other, "k")} {
+		if err := j.resume(t.Context(), name, rows(100)); err == nil ||
+			!strings.Contains(err.Error(), "another export") {
+			t.Errorf("resume() of another export = %v", err)
+		}
 	}
 	begun := -1
-	err := job("k").resume(t.Context(), name, func(ctx context.Context, j *exportJob) error {
+	err := job(home, "k").resume(t.Context(), name, func(ctx context.Context, j *exportJob) error {
 		begun, _ = strconv.Atoi(j.at.After)
 		return rows(100)(ctx, j)
 	})

@@ -17,7 +17,7 @@ import (
 
 // An exportPosition says up to where an export has come. It is stored in FILE.part.json.
 type exportPosition struct {
-	Export string `json:"export"` // the kind, and what is selected
+	Export string `json:"export"` // the kind, what is selected, and the peer of the home
 	Bytes  int64  `json:"bytes"`  // of FILE.part
 	// After is the last page that was read from the store, and Archive is how far each file of
 	// the archive was read.
@@ -51,6 +51,11 @@ var markEvery int64 = 16 << 20
 func (j *exportJob) resume(
 	ctx context.Context, name string, write func(context.Context, *exportJob) error,
 ) error {
+	self, err := j.home.PeerID()
+	if err != nil {
+		return err
+	}
+	j.at.Export += " of peer " + self.String()
 	part, state := name+".part", name+".part.json"
 	f, err := os.OpenFile(part, os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
