@@ -53,6 +53,13 @@ func (n *Node) Retry(ctx context.Context, r admin.RetryRequest) (admin.RetryResu
 func eachGivenUp(
 	ctx context.Context, db *store.DB, host string, yield func(admin.GivenUp) error,
 ) error {
+	if host != "" {
+		name, err := HostName(host)
+		if err != nil {
+			return err
+		}
+		host = name
+	}
 	var after []byte
 	for more := true; more; {
 		var part []store.GivenUp
@@ -87,10 +94,14 @@ func givenUpOf(g store.GivenUp) admin.GivenUp {
 
 // retried returns what a request selects.
 func retried(r admin.RetryRequest) (what crawl.Retried, err error) {
-	if r.URL == "" {
-		return crawl.Retried{Host: strings.ToLower(r.Host)}, nil
+	switch {
+	case r.URL != "":
+		if what.URL, err = canon.Parse(r.URL); err != nil {
+			err = fmt.Errorf("%w: %w", admin.ErrBadRequest, err)
+		}
+	case r.Host != "":
+		what.Host, err = HostName(r.Host)
 	}
-	what.URL, err = canon.Parse(r.URL)
 	return what, err
 }
 

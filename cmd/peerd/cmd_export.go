@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -54,7 +53,7 @@ type exportJob struct {
 
 // exportFilter selects the part that is exported. The zero value selects everything.
 type exportFilter struct {
-	host  string
+	host  string // as in canonical URLs
 	since time.Time
 }
 
@@ -75,7 +74,7 @@ func (f exportFilter) has(page string, at time.Time) bool {
 		return true
 	}
 	u, err := url.Parse(page)
-	return err == nil && strings.EqualFold(u.Hostname(), f.host)
+	return err == nil && u.Hostname() == f.host
 }
 
 // parseSince parses a time (RFC 3339) or a day, which begins at midnight UTC; "" is the zero time.
@@ -131,6 +130,11 @@ command says how many there are and exits with status 1.`,
 				if only.since, err = parseSince(since); err != nil {
 					return cli.Usagef(cmd, "%v", err)
 				}
+				if only.host != "" {
+					if only.host, err = node.HostName(only.host); err != nil {
+						return cli.Usagef(cmd, "--host: %w", err)
+					}
+				}
 				if resume && (out == "" || out == "-") {
 					return cli.Usagef(cmd, "--resume needs a file: --output FILE")
 				}
@@ -175,7 +179,7 @@ func toFile(cmd *cobra.Command, name string, write func(io.Writer) error) error 
 	if name != "" && name != "-" {
 		p, err := renameio.NewPendingFile(name, renameio.WithPermissions(0o644))
 		if err != nil {
-			return err
+			return fmt.Errorf("create %s: %w", name, withoutPath(err))
 		}
 		defer p.Cleanup()
 		f, commit = p, p.CloseAtomicallyReplace

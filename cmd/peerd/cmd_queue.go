@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +42,7 @@ queues them again.`
 		}
 		return printLines(cmd.OutOrStdout(), asJSON, givenUpLine,
 			func(show func(admin.GivenUp) error) error {
-				return eachGivenUp(cmd.Context(), home, strings.ToLower(host), show)
+				return eachGivenUp(cmd.Context(), home, host, show)
 			})
 	}
 	return cmd
