@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,7 +37,8 @@ without revisits this has no effect; nor has it for a site of which another peer
 owns the subnet, unless its robots.txt names this peer: docs/sites.md.
 
 The exit status is 0 if every URL was accepted or known. For every other URL, the
-command prints the reason to stderr, and the exit status is 1.`,
+command prints the reason to stderr, and the exit status is 1. If it fails on the way, it
+prints the result of the URLs before.`,
 		RunE: func(cmd *cobra.Command, urls []string) error { return runSeed(cmd, &o, urls) },
 	}
 	homeFlag(cmd, &o.home)
@@ -61,11 +63,19 @@ func runSeed(cmd *cobra.Command, o *seedOptions, urls []string) error {
 	if o.changed {
 		add = client.Changed
 	}
+	return adviseRun(home, o.seed(cmd, add, src))
+}
+
+// seed passes the URLs of src to add and prints the result, or that of those before an error.
+func (o *seedOptions) seed(
+	cmd *cobra.Command, add func(context.Context, []string) (admin.SeedResult, error),
+	src io.Reader,
+) error {
 	total, err := seedAll(cmd.Context(), add, src, cmd.ErrOrStderr())
-	if err != nil {
-		return adviseRun(home, err)
+	if err != nil && total.Accepted+total.Known == 0 && total.OK() {
+		return err
 	}
-	if err := o.print(cmd.OutOrStdout(), total); err != nil {
+	if err := errors.Join(err, o.print(cmd.OutOrStdout(), total)); err != nil {
 		return err
 	}
 	if !total.OK() {
