@@ -54,17 +54,17 @@ func newCollectCommand() *cobra.Command {
 
 // prepareCollector creates the home, joins the network, and writes the settings of a collector.
 func prepareCollector(cmd *cobra.Command, dir, text string, hosts, topics []string) error {
-	if dir = homeDir(dir); dir == "" {
-		return cli.Usagef(cmd, "--to is missing")
+	dir, err := homeDir(cmd, "--to", dir)
+	if err != nil {
+		return err
 	}
 	var line join.Line
 	if text != "" {
-		var err error
 		if line, err = join.ParseLine(text); err != nil {
 			return cli.Usagef(cmd, "--network: %w", err)
 		}
 	}
-	home, err := initHome(dir)
+	home, err := initHome(cmd, dir)
 	if err != nil {
 		return err
 	}

@@ -34,19 +34,21 @@ func newCrawlCommand() *cobra.Command {
 		Use:   "crawl URL...",
 		Short: "Crawl once, alone, until nothing is left",
 		Long: `Starts a network of one peer, crawls from the URLs until nothing is left, and prints
-a summary. If no page was fetched, it prints the reason for each URL, and the exit
-status is 1. It is also 1 if URLs were given up because their servers could not be
-reached; the same command with the same --home tries these again. While the network of
-this machine is down, the crawl waits.
+a summary. If no page was fetched, it prints the reasons for up to 20 URLs, and the exit
+status is 1. It is also 1 if the crawl ended early, or if URLs were given up because their
+servers could not be reached; the same command with the same --home tries these again.
+While the network of this machine is down, the crawl waits.
 
 With --home, the pages are kept there (see "peerd links --home DIR"), an interrupted
-crawl continues where it stopped, and the settings in its config.toml apply. Without
---home, everything is deleted at the end.`,
+crawl continues where it stopped, and what its config.toml says of web sites and of the
+archive applies, except crawl.patience. Without --home, everything is deleted at the end.`,
 		RunE: func(cmd *cobra.Command, urls []string) error { return runCrawl(cmd, &o, urls) },
 	}
-	homeFlag(cmd, &o.home)
+	cmd.Flags().StringVar(&o.home, "home", "",
+		"`directory` to keep the pages in, which is created if it is missing (default: none)")
+	_ = cmd.MarkFlagDirname("home") // the flag exists
 	cmd.Flags().Int64Var(&o.maxPages, "max-pages", 0,
-		"stop after this number of pages (default: no limit)")
+		"stop after this `number` of pages (default: no limit)")
 	cmd.Flags().StringVar(&o.scope, "scope", "host",
 		"follow links within the hosts or the domains of the URLs, or all: host, domain, any")
 	cmd.Flags().StringVar(&o.profile, "profile", "",
@@ -176,7 +178,7 @@ func (o *crawlOptions) check(cmd *cobra.Command, urls []string) error {
 func (o *crawlOptions) config(cmd *cobra.Command) (config.Config, error) {
 	cfg := config.Default()
 	if o.home != "" {
-		home, err := initHome(o.home)
+		home, err := initHome(cmd, o.home)
 		if err != nil {
 			return cfg, err
 		}

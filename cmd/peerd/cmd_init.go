@@ -24,8 +24,9 @@ func newInitCommand() *cobra.Command {
 }
 
 func runInit(cmd *cobra.Command, dir string) error {
-	if dir = homeDir(dir); dir == "" {
-		return cli.Usagef(cmd, "--home is missing")
+	dir, err := homeDir(cmd, "--home", dir)
+	if err != nil {
+		return err
 	}
 	home, err := config.Init(dir)
 	if err != nil {

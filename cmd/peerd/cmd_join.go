@@ -30,7 +30,7 @@ func runJoin(cmd *cobra.Command, dir, text string) error {
 	if err != nil {
 		return cli.Usagef(cmd, "%w", err)
 	}
-	home, err := initHome(homeDir(dir))
+	home, err := initHome(cmd, dir)
 	if err != nil {
 		return err
 	}

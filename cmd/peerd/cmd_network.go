@@ -72,7 +72,7 @@ func runNetworkNew(cmd *cobra.Command, o *networkOptions, name string) error {
 	if err := join.Check(p); err != nil {
 		return err
 	}
-	home, err := initHome(homeDir(o.home))
+	home, err := initHome(cmd, o.home)
 	if err != nil {
 		return err
 	}

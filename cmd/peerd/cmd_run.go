@@ -88,8 +88,8 @@ func runRun(cmd *cobra.Command, o *runOptions) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP) // the end of a terminal session must not end the peer
 	defer signal.Stop(hup)
-	if dir := homeDir(o.home); o.init && dir != "" {
-		if _, err := initHome(dir); err != nil {
+	if o.init {
+		if _, err := initHome(cmd, o.home); err != nil {
 			return err
 		}
 	}

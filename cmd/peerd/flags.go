@@ -41,7 +41,7 @@ func (f *crawlFlags) add(cmd *cobra.Command) {
 		"`share` of the pages fetched by other peers that are fetched again, to check their "+
 			"reports; 0: none (default 0.03)")
 	cmd.Flags().BoolVar(&f.warc, "warc", false,
-		"store every response in WARC files, in the folder archive of the home")
+		"archive the responses in WARC files, in the folder archive of the home")
 }
 
 // apply overrides settings by the given options. A list replaces the list; addresses of a host

@@ -62,8 +62,13 @@ func homeFlag(cmd *cobra.Command, dir *string) {
 	_ = cmd.MarkFlagDirname("home") // the flag exists
 }
 
-// homeDir returns the directory that --home names, or the default.
-func homeDir(dir string) string { return cmp.Or(dir, config.DefaultHome()) }
+// homeDir returns the directory that an option names, or the default.
+func homeDir(cmd *cobra.Command, option, dir string) (string, error) {
+	if dir = cmp.Or(dir, config.DefaultHome()); dir == "" {
+		return "", cli.Usagef(cmd, "%s is missing, and so are $PEERD_HOME and $HOME", option)
+	}
+	return dir, nil
+}
 
 // homeOption returns --home as it was given, for commands to try next.
 func homeOption(dir string) string {
@@ -75,14 +80,19 @@ func homeOption(dir string) string {
 
 // openHome returns the home that --home names, or the default one.
 func openHome(cmd *cobra.Command, dir string) (config.Home, error) {
-	if dir = homeDir(dir); dir == "" {
-		return config.Home{}, cli.Usagef(cmd, "--home is missing")
+	dir, err := homeDir(cmd, "--home", dir)
+	if err != nil {
+		return config.Home{}, err
 	}
 	return config.Open(dir)
 }
 
-// initHome returns the home in a directory, which it creates unless it exists.
-func initHome(dir string) (config.Home, error) {
+// initHome is openHome for a home that is created unless it exists.
+func initHome(cmd *cobra.Command, dir string) (config.Home, error) {
+	dir, err := homeDir(cmd, "--home", dir)
+	if err != nil {
+		return config.Home{}, err
+	}
 	home, err := config.Init(dir)
 	if errors.Is(err, config.ErrExists) {
 		return config.Open(dir)
@@ -117,6 +127,17 @@ func onPeer(
 		}
 		return adviseRun(home, err)
 	})
+}
+
+// oneURL demands one argument, a URL that can be crawled.
+func oneURL(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return cli.Usagef(cmd, "want one URL")
+	}
+	if err := config.CheckURL(args[0]); err != nil {
+		return cli.Usagef(cmd, "%w", err)
+	}
+	return nil
 }
 
 // fromPeerOrHome asks the peer that runs with a home, or reads the home if none runs.
