@@ -28,8 +28,10 @@ func newInviteCommand() *cobra.Command {
 		Long: `Prints one line for "peerd join": the network, the digest of its rules, this peer's
 addresses and, unless the network is open, a permission to join that this peer, a founder of
 the network, has signed.
+
 Whoever has the line can use it, unless it is for one --peer; send it over a channel that
-you trust. This peer must run when the line is used: it counts the uses.
+you trust. This peer must run when the line is used: it counts the uses. In an open network
+everyone can join, and --peer, --uses and --valid are refused.
 
 The addresses are those of the running peer, the public ones first. If other machines reach
 it by another address, such as that of a router or a DNS name, give that with --addr.`,
@@ -52,17 +54,26 @@ func runInvite(cmd *cobra.Command, home config.Home, o *inviteOptions) (err erro
 		return cli.Usagef(cmd, "--valid %s: want more than 0 and at most %s", o.valid,
 			join.MaxValid)
 	}
+	if o.uses < 1 || o.uses > join.MaxUses {
+		return cli.Usagef(cmd, "--uses %d: want 1 to %d", o.uses, join.MaxUses)
+	}
 	t := join.Terms{Expires: time.Now().Add(o.valid), Uses: o.uses}
 	if o.peer != "" {
 		if t.Peer, err = peer.Decode(o.peer); err != nil {
 			return cli.Usagef(cmd, "--peer %q: not a peer ID", cli.Clip(o.peer))
 		}
 	}
-	addrs, network, err := inviteAddrs(cmd, home, o.addrs)
+	p, err := ownProfile(home)
 	if err != nil {
 		return err
 	}
-	p, err := ownProfile(home)
+	for _, terms := range []string{"peer", "uses", "valid"} {
+		if p.AdmissionOpen() && cmd.Flags().Changed(terms) {
+			return cli.Usagef(cmd, "--%s has no effect: %s is open, so everyone can join", terms,
+				p.NetworkID())
+		}
+	}
+	addrs, network, err := inviteAddrs(cmd, home, o.addrs)
 	if err != nil {
 		return err
 	}

@@ -17,8 +17,12 @@ import (
 	"peerd/overlay/admission"
 )
 
-// MaxValid is the longest time for which an invitation is valid.
-const MaxValid = admission.MaxValid
+// MaxValid is the longest time for which an invitation is valid, and MaxUses the largest number of
+// peers that may join with it.
+const (
+	MaxValid = admission.MaxValid
+	MaxUses  = admission.MaxUses
+)
 
 // Explain says in plain words what the rules of p mean: one line for each.
 func Explain(p config.Profile) []string {
@@ -61,7 +65,10 @@ func explainScope(p config.Profile) string {
 		"any":     "every web page that is linked",
 	}[s.Mode]
 	if len(p.Seeds) > 0 && (s.Mode == "hosts" || s.Mode == "domains") {
-		text = strings.TrimSpace(text) + ", and those of the seeds"
+		if len(s.Hosts)+len(s.Domains) > 0 {
+			text += ", and those"
+		}
+		text = strings.TrimSpace(text) + " of the seeds"
 	}
 	if len(s.Exclude) > 0 {
 		text += ", except URLs that match " + strings.Join(s.Exclude, " ")

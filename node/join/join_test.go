@@ -279,7 +279,7 @@ func TestExplain(t *testing.T) {
 		admission.Invite: "invitation", admission.Closed: "named by their ID"} {
 		_, p := found(t, mode)
 		text := strings.Join(join.Explain(p), "\n")
-		for _, want := range []string{p.NetworkID(), want, "those of the seeds",
+		for _, want := range []string{p.NetworkID(), want, "the domains of the seeds",
 			"https://example.org/"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: Explain() lacks %q:\n%s", mode, want, text)
