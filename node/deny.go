@@ -7,6 +7,9 @@ import (
 	"peerd/node/config"
 )
 
+// ErrDenyRule means that a text, or a line of the deny list, is no rule.
+var ErrDenyRule = deny.ErrRule
+
 // AddDenied adds rules to the deny list of a home and returns how many are new. A peer that runs
 // follows them from its next request on. If a text is no rule (see deny.Parse), nothing is changed.
 func AddDenied(home config.Home, texts ...string) (added int, err error) {

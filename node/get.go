@@ -10,6 +10,7 @@ import (
 	"net/http"
 
 	"peerd/crawl/canon"
+	"peerd/node/admin"
 	"peerd/node/config"
 	"peerd/node/search"
 	"peerd/store/warc"
@@ -25,12 +26,12 @@ type Archived struct {
 }
 
 // Get returns the newest response for a URL in the archive of a home. Responses that say that
-// nothing has changed are left out. The error matches ErrNoArchive or ErrNotArchived where these
-// apply.
+// nothing has changed are left out. The error matches admin.ErrBadRequest, ErrNoArchive or
+// ErrNotArchived where these apply.
 func Get(ctx context.Context, home config.Home, url string) (a Archived, err error) {
 	u, err := canon.Parse(url)
 	if err != nil {
-		return a, err
+		return a, fmt.Errorf("%w: %w", admin.ErrBadRequest, err)
 	}
 	r, err := Archive(home)
 	if err != nil {

@@ -79,6 +79,9 @@ func (n *Node) Search(
 	return searchView(r, offset), badSearch(err)
 }
 
+// MaxHits is the number of hits of a query that can be seen.
+const MaxHits = search.MaxResults
+
 // badSearch marks the errors that are due to the request.
 func badSearch(err error) error {
 	if errors.Is(err, index.ErrQuery) || errors.Is(err, search.ErrRange) {

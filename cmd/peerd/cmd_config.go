@@ -17,9 +17,14 @@ func newConfigCommand() *cobra.Command {
 
 func newConfigShowCommand() *cobra.Command {
 	return onHome(&cobra.Command{
-		Use:       "show [--home DIR] [KEY]",
-		Short:     "Print all settings with their values, or one",
-		Args:      cobra.MaximumNArgs(1),
+		Use:   "show [--home DIR] [KEY]",
+		Short: "Print all settings with their values, or one",
+		Args: func(cmd *cobra.Command, list []string) error {
+			if len(list) > 1 {
+				return cli.Usagef(cmd, "want at most one key, but got %q", list[1])
+			}
+			return nil
+		},
 		ValidArgs: config.Keys(),
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		c, err := home.Load()

@@ -48,7 +48,7 @@ func newDenyListCommand() *cobra.Command {
 	return onHome(&cobra.Command{
 		Use:   "list [--home DIR]",
 		Short: "Print the rules",
-		Args:  cobra.NoArgs,
+		Args:  cli.NoArgs,
 	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
 		rules, err := node.Denied(home)
 		for _, r := range rules {

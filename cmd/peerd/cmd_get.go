@@ -3,7 +3,6 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"peerd/cmd/internal/cli"
 	"peerd/node"
 	"peerd/node/config"
 )
@@ -16,7 +15,7 @@ func newGetCommand() *cobra.Command {
 		Long: `Prints the body of the newest response for URL in the archive of this peer, without
 content coding. The peer may run or not. Other peers have their own archives: a page that
 another one has fetched is not here.`,
-		Args: cli.Args(1, "want one URL"),
+		Args: oneURL,
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
 		a, err := node.Get(cmd.Context(), home, args[0])
 		if err != nil {

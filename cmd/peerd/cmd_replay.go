@@ -9,6 +9,7 @@ import (
 	"peerd/cmd/internal/cli"
 	"peerd/node"
 	"peerd/node/config"
+	"peerd/node/replay"
 )
 
 func newReplayCommand() *cobra.Command {
@@ -21,6 +22,9 @@ archived pages of a home, until it is interrupted. Scripts of the pages do not r
 whether or not the peer runs; with replay.listen in config.toml, a running peer does it itself.`,
 		Args: cli.NoArgs,
 	}, func(cmd *cobra.Command, home config.Home, _ []string) error {
+		if err := replay.CheckAddr(addr); err != nil {
+			return cli.Usagef(cmd, "--listen: %w", err)
+		}
 		log, err := cli.NewLogger(cmd, slog.LevelInfo)
 		if err != nil {
 			return err

@@ -38,6 +38,10 @@ A page must have all words, in any form of them. The arguments are joined by spa
 docs/search.md describes what is indexed, and what the order means.`,
 		Args: cli.SomeArgs("nothing to search for, want words"),
 	}, func(cmd *cobra.Command, home config.Home, args []string) error {
+		if offset < 0 || limit < 1 || offset > node.MaxHits || limit > node.MaxHits-offset {
+			return cli.Usagef(cmd, "--offset %d, --limit %d: want 0 or more, 1 or more, and "+
+				"together at most %d", offset, limit, node.MaxHits)
+		}
 		r, err := runSearch(cmd.Context(), home, strings.Join(args, " "), offset, limit)
 		switch {
 		case err != nil:
@@ -48,7 +52,8 @@ docs/search.md describes what is indexed, and what the order means.`,
 		return showHits(cmd.OutOrStdout(), r)
 	})
 	cmd.Flags().IntVar(&offset, "offset", 0, "number of hits to skip")
-	cmd.Flags().IntVar(&limit, "limit", 10, "maximum number of hits; with --offset at most 100")
+	cmd.Flags().IntVar(&limit, "limit", 10, fmt.Sprintf(
+		"maximum number of hits; with --offset at most %d", node.MaxHits))
 	cli.JSONFlag(cmd, &asJSON)
 	return cmd
 }

@@ -47,6 +47,9 @@ func runStop(cmd *cobra.Command, o stopOptions) error {
 			"--drain-timeout %s: want more than 0 and at most %s; --now hands nothing over",
 			o.drain, admin.MaxLeave)
 	}
+	if o.timeout <= 0 {
+		return cli.Usagef(cmd, "--timeout %s: want more than 0", o.timeout)
+	}
 	home, client, err := dial(cmd, o.home)
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func handOver(ctx context.Context, client *admin.Client, limit time.Duration, ou
 	var printed time.Time
 	err := client.Leave(ctx, limit, func(d admin.Drain) {
 		last = d
-		if !d.Done && time.Since(printed) >= progressInterval {
+		if !d.Done && d.Subnets+d.URLs > 0 && time.Since(printed) >= progressInterval {
 			printed = time.Now()
 			fmt.Fprintln(out, progressText(d))
 		}

@@ -20,7 +20,7 @@ func newTraceCommand() *cobra.Command {
 		Long: `Shows what the running peer, and the owner, know of a URL: whether the network crawls
 it, which peer owns its host and why, whether it is queued, being fetched or pending, its last
 fetch or why it was given up, its next visit, and its responses in the archive.`,
-		Args: cli.Args(1, "want one URL"),
+		Args: oneURL,
 	}, func(ctx context.Context, c *admin.Client, args []string) (admin.Trace, error) {
 		return c.Trace(ctx, args[0])
 	}, showTrace)

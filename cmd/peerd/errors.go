@@ -9,9 +9,9 @@ import (
 	"peerd/node/config"
 )
 
-// unfit are the errors about settings and homes, after which nothing was done.
+// unfit are the errors about settings, homes and arguments, after which nothing was done.
 var unfit = []error{config.ErrInvalid, config.ErrNoHome, config.ErrKey, node.ErrOtherNetwork,
-	node.ErrStrategy}
+	node.ErrStrategy, node.ErrDenyRule, admin.ErrBadRequest, config.ErrOtherProfile}
 
 // adviseRun adds what to do if no peer runs with home.
 func adviseRun(home config.Home, err error) error {

@@ -1,12 +1,16 @@
 package deny
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"peerd/crawl/canon"
 )
+
+// ErrRule means that a text is no rule.
+var ErrRule = errors.New("no host, .domain or range of addresses")
 
 // Rule denies a host, a domain with all hosts below it, or a network. It is comparable.
 type Rule struct {
@@ -16,7 +20,8 @@ type Rule struct {
 }
 
 // Parse parses a rule: a host (example.org), a domain (.example.org, which denies example.org and
-// all hosts below it), an address or a range of addresses (192.0.2.0/24).
+// all hosts below it), an address or a range of addresses (192.0.2.0/24). The error
+// matches ErrRule.
 func Parse(text string) (Rule, error) {
 	if p, err := netip.ParsePrefix(text); err == nil {
 		return Rule{network: unmap(p)}, nil
@@ -26,11 +31,11 @@ func Parse(text string) (Rule, error) {
 	}
 	name, domain := strings.CutPrefix(text, ".")
 	if name == "" || strings.ContainsAny(name, ":/\\?#@[]* \t\r\n") {
-		return Rule{}, fmt.Errorf("%q is no host, .domain or range of addresses", text)
+		return Rule{}, fmt.Errorf("%q is %w", text, ErrRule)
 	}
 	u, err := canon.Parse("http://" + name + "/")
 	if err != nil {
-		return Rule{}, fmt.Errorf("%q is no host, .domain or range of addresses", text)
+		return Rule{}, fmt.Errorf("%q is %w", text, ErrRule)
 	}
 	if a, err := netip.ParseAddr(u.Host()); err == nil { // an unusual form of an address
 		return single(a), nil
