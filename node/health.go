@@ -94,8 +94,8 @@ func (f facts) health() admin.Health {
 		return h(admin.HealthIdle, "no page was fetched, and %d URLs were given up",
 			"see why: peerd queue --given-up", f.givenUp)
 	case f.fetched == 0 && f.sent > 0:
-		return h(admin.HealthIdle, "other peers own the %d URLs that came to this peer",
-			"see who fetches one: peerd trace URL", f.sent)
+		return h(admin.HealthIdle, "other peers own the %s that came to this peer",
+			"see who fetches one: peerd trace URL", count(f.sent, "URL"))
 	case f.fetched == 0:
 		return h(admin.HealthIdle, "no URL has come to this peer",
 			"add one: peerd seed URL; or wait for other peers")

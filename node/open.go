@@ -2,6 +2,7 @@ package node
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -53,7 +54,9 @@ func (n *Node) openStore() (err error) {
 	if n.opts.Emulation != nil {
 		so.Disk = n.opts.Emulation.Disk
 	}
-	if n.db, err = store.Open(n.opts.Home.StoreDir(), so); err != nil {
+	if n.db, err = store.Open(n.opts.Home.StoreDir(), so); errors.Is(err, store.ErrLocked) {
+		return fmt.Errorf("%w; stop the peer or the crawl that runs with this home first", err)
+	} else if err != nil {
 		return err
 	}
 	return bindNetwork(n.db, n.opts.Profile.NetworkID())

@@ -43,7 +43,11 @@ with work over to other peers. The pause outlives a restart.`,
 		if d < 0 || d > admin.MaxPause {
 			return "", cli.Usagef(cmd, "--for %s: want 0 to %s", d, admin.MaxPause)
 		}
-		return "paused; to continue: peerd resume", c.Pause(ctx, d)
+		text := "paused; to continue: peerd resume"
+		if d > 0 {
+			text = fmt.Sprintf("paused for %s; to continue earlier: peerd resume", d)
+		}
+		return text, c.Pause(ctx, d)
 	})
 }
 

@@ -166,7 +166,7 @@ func Open(dir string) (Home, error) {
 	case !info.Mode().IsRegular():
 		return Home{}, fmt.Errorf("%s: %w: not a regular file", h.KeyFile(), ErrKey)
 	case info.Mode().Perm()&0o077 != 0:
-		return Home{}, fmt.Errorf("%s: %w: other users can read it; run: chmod 600",
+		return Home{}, fmt.Errorf("%s: %w: other users can read it; run: chmod 600 %[1]s",
 			h.KeyFile(), ErrKey)
 	}
 	return h, nil
