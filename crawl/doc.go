@@ -29,9 +29,11 @@
 //	content.go      copies; archive.go: the archive; space.go: full archive, disk or store
 //	politeness.go   requests per day, waits that survive a restart; request quota; load of servers
 //	health.go       hosts that fail: states, back-off, patience; outages of the network
+//	secure.go       hosts that are fetched over TLS only; optout.go: sites that opt out
 //	giveup.go       URLs that fail: tries, giving up, Retry
 //	budget.go       limit on pages
 //	robots*.go      robots.txt: cached, stored, requested; of other hosts
+//	refetch.go      pages that the archive has lost
 //	visits.go       revisits and hints of sitemaps; pings.go: sites that say what has changed;
 //	                admit.go: Gate: traps; visit.go: what it learns from a page
 //	check.go        checks of what other peers report; compare.go: comparisons; sites.go: pages

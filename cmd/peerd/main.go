@@ -6,12 +6,15 @@
 //
 //	main.go     the process and its exit status
 //	root.go     the root command, and what the subcommands share
-//	errors.go   errors about settings, advice
+//	errors.go   errors that were found before anything was done, advice
 //	flags.go    options of several subcommands
-//	output.go   formats of numbers
+//	output.go   lines of lists, formats of numbers
 //	cmd_*.go    one subcommand each
 //	resume.go   exports that continue where they were interrupted
 //	tool*.go    peerd tool and its subcommands
+//	top/        the screen of peerd top
+//	compose/    a testnet of containers
+//	package/    files of the packages of distributions
 //	testdata/   scripts that test the command line
 package main
 

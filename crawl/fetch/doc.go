@@ -21,9 +21,11 @@
 //	connect.go                   Connect: open a connection without a request; Rank, Answered
 //	race.go, addrs.go            the first of several addresses that answers
 //	guard.go, prefixes.go        which addresses and ports may be dialled
+//	own.go                       the networks of this machine
+//	transport.go                 requests of other protocols over HTTP
 //	target.go                    store.URL to the request target, byte for byte
 //	conn.go, pool.go             connections, in use and idle
-//	stale_linux.go               detects idle connections that the server has closed
+//	stale_*.go                   detects idle connections that the server has closed
 //	proxy.go                     dialling through an HTTP or SOCKS5 proxy
 //	tlsinfo.go, tlserror.go      a TLS session, and why there is none
 //	phases.go                    measures the phases of a request

@@ -5,6 +5,7 @@
 // Files:
 //
 //	layout.go   Layout: addresses and places of peers and sites
+//	spec.go     Spec: a layout for processes that make it each for themselves
 //	content.go  sites behind content networks
 //	geo.go      a geolocation database for a layout, correct or with errors
 //	registry.go entries of an Internet registry for the sites' addresses

@@ -30,6 +30,7 @@
 //	term.go         which peer owned a subnet at which time, with which replicas
 //	judge.go        Result, the invariants
 //	epochs.go       invariants of epochs and replicas
+//	nearness.go     what a disturbance does to the choice of owners
 //	placement.go    whether subnets reach the peers that the strategy chose
 //	excuse.go       violations that a fault excuses
 //	knowledge.go    which peers must have known that a page was fetched

@@ -21,7 +21,7 @@
 //
 // Files:
 //
-//	types.go, types_view.go   the JSON bodies
+//	types.go, types_view.go, search.go, trace.go   the JSON bodies
 //	normalize.go  empty lists for nil ones
 //	node.go       Node, the peer behind the server
 //	routes.go     the tables of routes, one handler each

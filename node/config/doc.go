@@ -7,6 +7,8 @@
 //	home.go       Home: the paths below one directory; Init, Open, Key
 //	config.go     Config: config.toml, its defaults and limits
 //	crawl.go      Crawl, Overlay: two sections of config.toml
+//	edit.go       Settings, and changes of config.toml that keep the rest of it
+//	network.go    the profile and the membership in a home
 //	template.go   the commented config.toml that Init writes, and a commented profile
 //	profile.go    Profile: the rules that all peers of a network share
 //	sections.go   further sections of profiles and of config.toml

@@ -1,5 +1,12 @@
 // Package cli holds what the programs below cmd share: signals, the root command, exit statuses,
 // errors, the logger, tables and JSON.
+//
+// Files:
+//
+//	root.go    the root command, groups of commands, signals, Main
+//	errors.go  errors and exit statuses; text of others made printable
+//	log.go     the logger
+//	output.go  tables, JSON, numbers
 package cli
 
 import (
