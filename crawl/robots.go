@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,6 +71,7 @@ type originCache[V any] struct {
 	sizeOf func(V) int64 // in bytes
 	most   int64
 	size   *atomic.Int64 // of all values, in bytes
+	adding *sync.Mutex   // held while a value is added
 }
 
 func newOriginCache[V any](n int, most int64, sizeOf func(V) int64) originCache[V] {
@@ -78,12 +80,14 @@ func newOriginCache[V any](n int, most int64, sizeOf func(V) int64) originCache[
 	if err != nil {
 		panic(err) // only if n is not positive
 	}
-	return originCache[V]{values, sizeOf, most, size}
+	return originCache[V]{values, sizeOf, most, size, new(sync.Mutex)}
 }
 
 // put caches a value, in place of those that were not used for longest.
 func (c originCache[V]) put(origin string, v V) {
-	c.Remove(origin)
+	c.adding.Lock()
+	defer c.adding.Unlock()
+	c.Remove(origin) // a value that is replaced by Add would keep its size in the sum
 	c.size.Add(c.sizeOf(v))
 	c.Add(origin, v)
 	for c.size.Load() > c.most && c.Len() > 1 {

@@ -3,7 +3,9 @@ package crawl
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"peerd/crawl/robots"
@@ -47,5 +49,25 @@ func TestRobotsCacheIsBounded(t *testing.T) {
 	}
 	if n := c.size.Load(); n != 0 {
 		t.Errorf("size of an empty cache is %d, want 0", n)
+	}
+}
+
+// Workers that add the rules of one origin at the same time count their size once.
+func TestRobotsCacheCountsOnce(t *testing.T) {
+	c := newOriginCache(4, 100, func(v int) int64 {
+		runtime.Gosched() // let the others add theirs between two steps
+		return int64(v)
+	})
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 1000 {
+				c.put("http://same.test", 1)
+			}
+		})
+	}
+	wg.Wait()
+	if n := c.size.Load(); n != 1 {
+		t.Errorf("size of one value of 1 byte is %d", n)
 	}
 }
