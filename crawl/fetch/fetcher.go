@@ -157,6 +157,10 @@ func New(cfg Config) (*Fetcher, error) {
 // bytes, for each direction. The usual 4096 would take a tenth of an idle connection's memory.
 const headerTable = 512
 
+// writeBuffer is the size of a connection's buffer for requests, which are short. The head of a
+// longer one is written in several parts.
+const writeBuffer = 1 << 10
+
 // newTransport returns the transport that creates the connections.
 func (f *Fetcher) newTransport() *http.Transport {
 	cfg := f.cfg
@@ -179,7 +183,7 @@ func (f *Fetcher) newTransport() *http.Transport {
 		TLSHandshakeTimeout:    tlsTimeout,
 		ResponseHeaderTimeout:  cfg.HeadTimeout,
 		MaxResponseHeaderBytes: cfg.MaxHead,
-		WriteBufferSize:        1 << 10, // of each connection: requests are short
+		WriteBufferSize:        writeBuffer,
 		DisableCompression:     true,
 		Protocols:              protocols,
 		HTTP2: &http.HTTP2Config{
@@ -376,7 +380,7 @@ func (f *Fetcher) send(
 }
 
 // roundTrip sends the request over c and waits for the head of the response. If it fails, it closes
-// c; unsent means that nothing of the request was written.
+// c; unsent means that the server has received nothing of the request.
 func (f *Fetcher) roundTrip(
 	ctx context.Context, c *conn, hr *http.Request, watch *stopwatch,
 ) (resp *http.Response, unsent bool, err error) {
@@ -388,7 +392,9 @@ func (f *Fetcher) roundTrip(
 		return resp, false, nil
 	}
 	_, _, headersUp := watch.reached()
-	unsent = c.wire.written.Load() == before || !headersUp && !c.h2
+	n := c.wire.written.Load() - before
+	// An alert of TLS is shorter than a record with the first part of a long head.
+	unsent = n == 0 || c.key.scheme == "https" && !c.h2 && !headersUp && n < writeBuffer
 	if c.wire.ended.Load() {
 		// net/http reports a head that was cut as malformed.
 		err = fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
