@@ -19,8 +19,8 @@ const maxRatio, ratioExempt = 200, 1 << 20
 const (
 	// initialBuffer is the initial buffer size for a body of unknown length.
 	initialBuffer = 32 << 10
-	// maxPooledBuffer is the size of the largest buffer that is reused.
-	maxPooledBuffer = 1 << 20
+	// maxPooledBuffer is the size of the largest buffer that is reused. Others are reserved.
+	maxPooledBuffer = freeBody
 	// maxBodyLimit prevents sums with a limit from overflowing.
 	maxBodyLimit = 1 << 40
 )
@@ -93,15 +93,17 @@ func readBody(resp *http.Response, wire *countingReader, o bodyOptions) (body, e
 	}
 	size := bufferSize(resp.ContentLength, o.limit)
 	coded := len(codings) > 0
-	o.hold.size = o.limit
-	switch {
-	case coded && o.raw:
-		wire.copy = newBuffer(size)
-		o.hold.size *= 2
-	case !coded && resp.ContentLength >= 0:
-		o.hold.size = min(o.limit, resp.ContentLength+int64(len(o.start))) + 1
+	received := o.limit
+	if resp.ContentLength >= 0 {
+		received = min(o.limit, resp.ContentLength+int64(len(o.start))) + 1
 	}
+	o.hold.size = received
 	if coded {
+		o.hold.size = o.limit
+		if o.raw {
+			wire.copy = newBuffer(size)
+			o.hold.size += received
+		}
 		size = min(8*size, initialBuffer) // a typical ratio for text
 	}
 	data := o.start
@@ -140,6 +142,11 @@ func bufferSize(length, limit int64) int64 {
 // readUpTo appends the data of src to b, until the end of src or more than the limit.
 func (o *bodyOptions) readUpTo(b []byte, src io.Reader) ([]byte, error) {
 	undecided := o.html
+	if cap(b) > freeBody { // the beginning of an earlier response
+		if err := o.hold.acquire(); err != nil {
+			return b, err
+		}
+	}
 	for int64(len(b)) <= o.limit {
 		if len(b) == cap(b) {
 			size := min(2*int64(cap(b))+initialBuffer, o.limit+1)

@@ -18,7 +18,7 @@ var (
 	ErrEncoding = errors.New("unknown content coding")
 	// ErrBomb means that a compressed body expands beyond maxRatio.
 	ErrBomb = errors.New("compressed body expands too far")
-	// ErrSlow means that a body is received at a lower rate than Config.MinRate.
+	// ErrSlow means that a body is received at a lower rate than Config demands.
 	ErrSlow = errors.New("body received too slowly")
 	// errInterimStatus means that the final response has an interim status.
 	errInterimStatus = errors.New("final response has an interim status")

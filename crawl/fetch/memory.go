@@ -14,8 +14,9 @@ const freeBody = 256 << 10
 // memory limits what all bodies in progress and in use need together, apart from freeBody bytes of
 // each. A nil memory has no limit.
 type memory struct {
-	max int64
-	sem *semaphore.Weighted
+	max     int64
+	sem     *semaphore.Weighted
+	waiting atomic.Int64 // bodies
 }
 
 // newMemory returns a limit of max bytes; nil if max is 0.
@@ -45,6 +46,8 @@ func (r *reservation) acquire() error {
 	}
 	n := min(r.size, r.memory.max) // a body that needs all memory gets it when no other is in use
 	if !r.memory.sem.TryAcquire(n) {
+		r.memory.waiting.Add(1)
+		defer r.memory.waiting.Add(-1)
 		r.wait.wait()
 		defer r.wait.resume()
 		if err := r.memory.sem.Acquire(r.ctx, n); err != nil {
@@ -52,6 +55,7 @@ func (r *reservation) acquire() error {
 		}
 	}
 	r.held.Store(n)
+	r.wait.hold(r.memory)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,7 +16,8 @@ var errTimeout = errors.New("no response in time")
 // the timeout. After that, the bytes of the body are the measure: at least Config.MinRate in each
 // interval of Config.RateWindow; and in all, the time must not exceed the timeout plus a second for
 // every Config.SteadyRate bytes. So a large body may come over a slow line, and a server that sends
-// a few bytes at a time cannot occupy a worker for long.
+// a few bytes at a time cannot occupy a worker for long. While other bodies wait for memory, one that
+// holds some has less time: three windows, and a second for every hurry times SteadyRate bytes.
 type progress struct {
 	cancel   context.CancelFunc
 	window   time.Duration
@@ -28,8 +30,14 @@ type progress struct {
 	received *atomic.Int64 // bytes of the body; nil before its beginning
 	last     int64         // value of received at the end of the previous window
 	waiting  time.Time     // since when the caller does not read; zero while it does
+	memory   *memory       // of which the body holds a part, or nil
+	held     time.Time     // since when it does
+	wanted   bool          // at the end of the previous window others waited for memory
 	err      error         // why the request was cancelled
 }
+
+// hurry is how many times faster than usual a body must be received while others wait for its memory.
+const hurry = 4
 
 // rates are Config.MinRate and Config.SteadyRate.
 type rates struct{ minimum, steady int64 }
@@ -76,15 +84,36 @@ func (p *progress) check() {
 		p.err = errTimeout
 	default:
 		n := p.received.Load()
-		earned := time.Duration(float64(n) / float64(p.steady) * float64(time.Second))
-		if n-p.last >= p.minBytes && !time.Now().After(p.end.Add(earned)) {
+		if p.err = p.slow(n); p.err == nil {
 			p.last = n
 			p.timer.Reset(p.window)
 			return
 		}
-		p.err = ErrSlow
 	}
 	p.cancel()
+}
+
+// slow returns why a body of which n bytes were received is too slow, or nil. Others that wait for
+// its memory only at the end of this window may get that of another body soon.
+func (p *progress) slow(n int64) error {
+	now := time.Now()
+	earned := time.Duration(float64(n) / float64(p.steady) * float64(time.Second))
+	if n-p.last < p.minBytes || now.After(p.end.Add(earned)) {
+		return ErrSlow
+	}
+	before := p.wanted
+	p.wanted = p.memory != nil && p.memory.waiting.Load() > 0
+	if before && p.wanted && now.After(p.held.Add(3*p.window+earned/hurry)) {
+		return fmt.Errorf("%w while others wait for its memory", ErrSlow)
+	}
+	return nil
+}
+
+// hold says that the body holds a part of m from now on.
+func (p *progress) hold(m *memory) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.memory, p.held = m, time.Now()
 }
 
 // wait says that the caller stops reading for a reason of its own.
