@@ -17,7 +17,7 @@ import (
 // other peers. Each is a part of the setting memory; the rest is for the store and the queues.
 const (
 	idlePart    = 3.75 // four fifteenths for idle connections
-	bodyPart    = 4    // a fourth for large bodies in progress
+	bodyPart    = 4    // a fourth for large bodies in progress, and a third of that for decoders
 	sessionPart = 32   // a thirty-second for TLS sessions of closed connections
 	partialPart = 32   // a thirty-second for beginnings of bodies that were cut
 	messagePart = 8    // an eighth for messages of other peers

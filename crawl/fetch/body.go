@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -74,6 +75,8 @@ type bodyOptions struct {
 	html  bool   // only a body that begins like a page is wanted
 	sent  string // the Content-Type field
 	hold  *reservation
+	// decoders limits the memory of decoders for short bodies.
+	decoders *memory
 }
 
 // errUnwanted means that the first bytes of a body show that it is not wanted.
@@ -106,11 +109,25 @@ func readBody(resp *http.Response, wire *countingReader, o bodyOptions) (body, e
 		}
 		size = min(8*size, initialBuffer) // a typical ratio for text
 	}
+	var first *bufio.Reader
+	if decoderMemory(codings, nil) > 0 {
+		first = shortBodies.Get().(*bufio.Reader)
+		first.Reset(wire)
+		defer func() {
+			first.Reset(nil)
+			shortBodies.Put(first)
+		}()
+		release, err := o.awaitBody(first, codings)
+		if err != nil {
+			return body{}, err
+		}
+		defer release()
+	}
 	data := o.start
 	if data == nil {
 		data = newBuffer(size)
 	}
-	src, free := decode(wire, codings, o.limit)
+	src, free := decode(wire, first, codings, o.limit)
 	data, err = o.readUpTo(data, src)
 	free()
 	b := body{

@@ -28,6 +28,44 @@ const maxCodings = 2
 // MiB by its format (RFC 7932, section 9.1), that of the others 32 KiB.
 const maxWindow = 8 << 20
 
+const (
+	// shortBody is the number of encoded bytes that are received before a decoder with a large
+	// window gets its memory.
+	shortBody = 64 << 10
+	// zstdMemory is the memory of a decoder for zstd.
+	zstdMemory = maxWindow + 1<<20
+	// brotliTables is the memory of a decoder for brotli without its window, and reusedWindow the
+	// largest window with which one is reused.
+	brotliTables, reusedWindow = 4 << 20, 4 << 20
+)
+
+// decoderMemory returns the memory that the decoders with large windows need for a body that begins
+// with first; 0 if there are none.
+func decoderMemory(codings []coding, first []byte) (n int64) {
+	for i, c := range codings {
+		switch c {
+		case codingZstd:
+			n += zstdMemory
+		case codingBrotli:
+			window := int64(16 << 20)
+			if i == len(codings)-1 { // its data is known
+				window = max(brotliWindow(first), reusedWindow)
+			}
+			n += window + brotliTables
+		}
+	}
+	return n
+}
+
+// brotliWindow returns the size of the window of brotli data (RFC 7932, section 9.1), at least 64
+// KiB.
+func brotliWindow(first []byte) int64 {
+	if len(first) == 0 || first[0]&1 == 0 {
+		return 1 << 16
+	}
+	return 1 << (17 + first[0]>>1&7)
+}
+
 // coding is a content coding of the IANA HTTP Content Coding Registry.
 type coding uint8
 
@@ -178,11 +216,12 @@ func (l *layer) wrapError(err error) error {
 // errBrokenCoding wraps the errors of decoders.
 var errBrokenCoding = errors.New("broken content coding")
 
-// sources and decoders hold readers that are expensive to create. The memory of a decoder is
-// limited by its window, and the garbage collector empties the pools.
+// sources, shortBodies and decoders hold readers that are expensive to create. The memory of a
+// decoder is limited by its window, and the garbage collector empties the pools.
 var (
-	sources  = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
-	decoders = [codingCount]sync.Pool{
+	sources     = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 8<<10) }}
+	shortBodies = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, shortBody) }}
+	decoders    = [codingCount]sync.Pool{
 		codingGzip:    {New: func() any { return new(gzipDecoder) }},
 		codingDeflate: {New: func() any { return new(deflateDecoder) }},
 		codingBrotli:  {New: func() any { return new(brotliDecoder) }},
@@ -190,10 +229,27 @@ var (
 	}
 )
 
+// awaitBody waits for the beginning of a body, and then for the memory of its decoders with large
+// windows: in the sum of all bodies while the rest is being received, or, if that was all, in a sum
+// of their own, which nothing occupies that waits for a server. The function returned releases it.
+func (o *bodyOptions) awaitBody(wire *bufio.Reader, codings []coding) (func(), error) {
+	first, err := wire.Peek(shortBody)
+	hold := o.hold
+	if err != nil {
+		hold = &reservation{memory: o.decoders, ctx: hold.ctx, wait: hold.wait}
+	}
+	hold.size += decoderMemory(codings, first)
+	if err = hold.acquire(); hold == o.hold {
+		return func() {}, err
+	}
+	return hold.release, err
+}
+
 // decode returns a reader that decodes a body, and a function that releases its parts after the
-// last read. Each layer returns at most limit bytes, plus one.
+// last read. Each layer returns at most limit bytes, plus one. Data of wire is in first, if it is
+// not nil.
 func decode(
-	wire *countingReader, codings []coding, limit int64,
+	wire *countingReader, first *bufio.Reader, codings []coding, limit int64,
 ) (src decodeStage, free func()) {
 	src = wire
 	if len(codings) == 0 {
@@ -204,15 +260,19 @@ func decode(
 		c := codings[len(codings)-1-i] // the last coding applied is decoded first
 		l := &layer{below: src, wire: wire, left: limit}
 		l.dec = decoders[c].Get().(decoder)
-		l.src = sources.Get().(*bufio.Reader)
-		l.src.Reset(src)
+		if l.src = first; i > 0 || first == nil {
+			l.src = sources.Get().(*bufio.Reader)
+			l.src.Reset(src)
+		}
 		layers[i], src = l, l
 	}
 	return src, func() {
 		for i, l := range layers {
 			l.dec.release()
-			l.src.Reset(nil)
-			sources.Put(l.src)
+			if l.src != first {
+				l.src.Reset(nil)
+				sources.Put(l.src)
+			}
 			decoders[codings[len(codings)-1-i]].Put(l.dec)
 		}
 	}
@@ -269,11 +329,25 @@ func (d *deflateDecoder) nextPart(*bufio.Reader) (bool, error) { return false, n
 func (d *deflateDecoder) release()                             {}
 
 // brotliDecoder accepts no padding: its library reports it as an error.
-type brotliDecoder struct{ brotli.Reader }
+type brotliDecoder struct {
+	brotli.Reader
+	wide bool // its window is larger than reusedWindow
+}
 
-func (d *brotliDecoder) start(src *bufio.Reader) error        { return d.Reset(src) }
+func (d *brotliDecoder) start(src *bufio.Reader) error {
+	first, _ := src.Peek(1)
+	d.wide = brotliWindow(first) > reusedWindow
+	return d.Reset(src)
+}
+
 func (d *brotliDecoder) nextPart(*bufio.Reader) (bool, error) { return false, nil }
-func (d *brotliDecoder) release()                             { _ = d.Reset(nil) }
+
+func (d *brotliDecoder) release() {
+	if d.wide {
+		*d = brotliDecoder{}
+	}
+	_ = d.Reset(nil)
+}
 
 // zstdDecoder accepts any number of frames, and no padding.
 type zstdDecoder struct{ *zstd.Decoder }
@@ -305,7 +379,7 @@ func Decode(raw []byte, h http.Header, limit int64) ([]byte, error) {
 		return raw[:min(int64(len(raw)), limit)], nil
 	}
 	stored := &countingReader{r: bytes.NewReader(raw), left: int64(len(raw))}
-	src, free := decode(stored, codings, limit)
+	src, free := decode(stored, nil, codings, limit)
 	defer free()
 	body, err := io.ReadAll(io.LimitReader(src, limit))
 	if len(body) > 0 {

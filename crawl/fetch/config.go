@@ -55,7 +55,8 @@ type Config struct {
 	MaxBody int64 // bytes of a body, before and after decoding; longer ones are cut
 	// MinRate is the minimum number of bytes of a body per second, as received, in every
 	// RateWindow; 0 means no minimum. SteadyRate is the number of bytes of a body for which a call
-	// of Do may take a second more than TotalTimeout.
+	// of Do may take a second more than TotalTimeout. While others wait for the memory that a body
+	// holds (BodyMemory), it has less time.
 	MinRate, SteadyRate int64
 
 	// MaxRaw is how many bytes of a body are kept with Request.KeepRaw if it is not wanted, by its
@@ -63,6 +64,7 @@ type Config struct {
 	MaxRaw map[string]int64
 	// BodyMemory is the memory in bytes of all bodies together that are being received or were not
 	// released, apart from 256 KiB of each; 0 means no limit. A body that does not fit waits.
+	// Decoders of short bodies may need a third as much.
 	BodyMemory int64
 	// MaxPartial is the memory in bytes for beginnings of bodies that were cut.
 	MaxPartial int64

@@ -108,6 +108,7 @@ type Fetcher struct {
 	transport *http.Transport
 	pool      *pool
 	memory    *memory
+	decoders  *memory // of those for short bodies
 	partials  *partials
 	addrs     *addrTable
 	dial      dialFunc
@@ -132,7 +133,7 @@ func New(cfg Config) (*Fetcher, error) {
 		cfg:  cfg,
 		pool: newPool(cfg.MaxIdle, cfg.MaxIdlePerHost),
 		dial: cfg.Dial, memory: newMemory(cfg.BodyMemory), partials: newPartials(cfg.MaxPartial),
-		addrs: newAddrTable(),
+		addrs: newAddrTable(), decoders: newMemory(cfg.BodyMemory / 3),
 		header: http.Header{
 			"User-Agent":      {cfg.UserAgent},
 			"Accept":          {"text/html,application/xhtml+xml,*/*;q=0.5"},

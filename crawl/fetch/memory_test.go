@@ -6,14 +6,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/andybalholm/brotli"
 
 	"peerd/store"
 )
@@ -107,39 +112,111 @@ func TestCodedBodyMemory(t *testing.T) {
 	}
 }
 
-// TestMemoryOfBuffers checks that a large body has reserved its memory also if its buffer was not
-// made for it: it is one of an earlier body, or has the beginning of this one.
-func TestMemoryOfBuffers(t *testing.T) {
+// TestMemoryOfBeginning checks that a large body has reserved its memory also if its buffer is that
+// of an earlier response, which has its beginning.
+func TestMemoryOfBeginning(t *testing.T) {
 	page := html(700_000)
-	for _, cut := range []bool{false, true} {
-		s := newSite(t, "127.7.3.10", "http", func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("ETag", `"one"`)
-			if cut && r.Header.Get("Range") == "" {
-				w.Header().Set("Content-Length", strconv.Itoa(len(page)))
-				w.Write(page[:len(page)-1000])
+	s := newSite(t, "127.7.3.10", "http", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"one"`)
+		if r.Header.Get("Range") == "" {
+			w.Header().Set("Content-Length", strconv.Itoa(len(page)))
+			w.Write(page[:len(page)-1000])
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(page))
+	})
+	f := newFetcher(t, func(c *Config) { c.BodyMemory = 4 << 20 })
+	if res := s.get(f, "/"); res.Outcome != store.OutcomeReset {
+		t.Fatal(res.Outcome, res.Err)
+	}
+	res := s.get(f, "/")
+	defer res.Release()
+	if res.Outcome != store.OutcomeOK || !bytes.Equal(res.Body, page) {
+		t.Errorf("%v, %d bytes, %v", res.Outcome, len(res.Body), res.Err)
+	}
+	if free := f.memory.max - int64(len(page)); f.memory.sem.TryAcquire(free) {
+		t.Error("no memory is reserved")
+	}
+}
+
+// TestDecoderMemory has servers that send the beginnings of bodies for which decoders need their
+// largest windows. The memory of all together is limited, and a short page does not wait for them.
+func TestDecoderMemory(t *testing.T) {
+	// A block of 16 MiB without compression: RFC 7932, sections 9.1 and 9.2.
+	wide := "\xcf\xff\xff\xff" + strings.Repeat("x", 200_000)
+	page := packers["br"](html(20_000))
+	synctest.Test(t, func(t *testing.T) {
+		f := pipeFetcher(t, 0, func(c net.Conn, r *bufio.Reader) {
+			hr, err := http.ReadRequest(r)
+			if err != nil {
 				return
 			}
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(page))
-		})
-		f := newFetcher(t, func(c *Config) { c.BodyMemory = 4 << 20 })
-		first := s.get(f, "/")
-		if (first.Outcome == store.OutcomeOK) == cut {
-			t.Fatal(first.Outcome, first.Err)
+			size, body := 1<<20, wide
+			if hr.Host == "page" {
+				size, body = len(page), string(page)
+			}
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n"+
+				"Content-Length: %d\r\n\r\n%s", size, body)
+			io.Copy(io.Discard, c)
+		}, func(c *Config) { c.BodyMemory, c.MaxIdle = 48<<20, 0 })
+		ctx, cancel := context.WithCancel(t.Context())
+		get := func(host string) Result {
+			return f.Do(ctx, Request{URL: store.URL("http://" + host + "/"), Addr: pipeAddr})
 		}
-		first.Release()
-		for held := range int64(3) {
-			res := s.get(f, "/")
-			defer res.Release()
-			if res.Outcome != store.OutcomeOK || !bytes.Equal(res.Body, page) {
-				t.Errorf("%v, %d bytes, %v", res.Outcome, len(res.Body), res.Err)
-			}
-			if free := f.memory.max - (held+1)*int64(len(page)); f.memory.sem.TryAcquire(free) {
-				f.memory.sem.Release(free)
-				t.Errorf("no memory is reserved for body %d; the first was cut: %v", held, cut)
-			}
-			if cut {
-				break
-			}
+		before := heap()
+		var stalled sync.WaitGroup
+		for i := range 10 {
+			stalled.Go(func() { get("wide" + strconv.Itoa(i)) })
+		}
+		synctest.Wait()
+		if grown := heap() - before; grown > 70<<20 {
+			t.Errorf("10 bodies need %d MiB, want at most 64", grown>>20)
+		}
+		start := time.Now()
+		res := get("page")
+		if took := time.Since(start); res.Outcome != store.OutcomeOK || took > time.Second {
+			t.Errorf("a short page: %v %v after %v", res.Outcome, res.Err, took)
+		}
+		res.Release()
+		cancel()
+		stalled.Wait()
+	})
+}
+
+// TestBrotliWindow checks the windows of data by our encoder, and that a decoder keeps no large one.
+func TestBrotliWindow(t *testing.T) {
+	for bits := 10; bits <= 24; bits++ {
+		var b bytes.Buffer
+		w := brotli.NewWriterOptions(&b, brotli.WriterOptions{LGWin: bits})
+		w.Write(html(1000))
+		w.Close()
+		want := int64(1) << max(bits, 18) // smaller ones are not used
+		if got := brotliWindow(b.Bytes()); got != want {
+			t.Errorf("%d bits: window of %d bytes, want %d", bits, got, want)
 		}
 	}
+	before := heap()
+	d := new(brotliDecoder)
+	for range 2 {
+		src := bufio.NewReader(strings.NewReader("\xcf\xff\xff\xff" + strings.Repeat("x", 1000)))
+		if err := d.start(src); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.Read(make([]byte, 100)); n != 100 {
+			t.Fatal(n, err)
+		}
+		d.release()
+	}
+	if grown := heap() - before; grown > 8<<20 {
+		t.Errorf("a decoder keeps %d MiB", grown>>20)
+	}
+	runtime.KeepAlive(d)
+}
+
+// heap returns the memory in use.
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -103,6 +103,7 @@ func (f *Fetcher) read(x *exchange, c *conn, resp *http.Response, res *Result) (
 	b, err := readBody(resp, wire, bodyOptions{
 		limit: cmp.Or(x.req.MaxBody, f.cfg.MaxBody), raw: x.req.KeepRaw, start: start,
 		html: x.req.HTML, sent: res.ContentType, hold: hold,
+		decoders: f.decoders,
 	})
 	switch {
 	case errors.Is(err, errUnwanted):
