@@ -15,6 +15,9 @@ const (
 	maxTitle = 512
 	// maxReference is the maximum length of a reference in bytes; canon rejects longer ones anyway.
 	maxReference = 8 << 10
+	// maxReferences is the maximum length of all references together in bytes: it takes up to a
+	// microsecond for each to make URLs of them, if they are not plain.
+	maxReferences = 2 << 20
 	// maxRel is the maximum length of a stored rel attribute in bytes.
 	maxRel = 256
 	// maxScratch is the maximum size of the memory that a collector keeps for the next page, in
@@ -236,6 +239,10 @@ func (c *collector) add(ref []byte, elementName, attributeName, rel string) {
 	}
 	if len(ref) > maxReference {
 		c.doc.Invalid++
+		return
+	}
+	if len(c.text)+len(ref) > maxReferences {
+		c.doc.Dropped++
 		return
 	}
 	start := len(c.text)

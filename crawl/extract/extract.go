@@ -123,7 +123,7 @@ type Document struct {
 	// syntax errors, too long, or with credentials. References with other schemes than http and
 	// https are not counted.
 	Invalid int
-	// Dropped is the number of references beyond MaxLinks or MaxLinkBytes.
+	// Dropped is the number of references beyond MaxLinks or MaxLinkBytes, or beyond 2 MiB of text.
 	Dropped int
 }
 

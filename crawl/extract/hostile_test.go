@@ -69,6 +69,18 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
+// TestReferencesAreLimited has a page of long references that take long to resolve.
+func TestReferencesAreLimited(t *testing.T) {
+	t.Parallel()
+	ref := strings.Repeat("\u4e00", 600)
+	n := maxReferences/len(ref) + 100
+	d, err := pageOf([]byte(strings.Repeat("<a href="+ref+">", n)), "text/html", page, everything)
+	if err != nil || d.Dropped != 100 || len(d.Links)+d.Invalid != n-100 {
+		t.Errorf("%d links, %d invalid, %d dropped of %d, want 100 dropped", len(d.Links), d.Invalid,
+			d.Dropped, n)
+	}
+}
+
 // TestReplaceTokenizer verifies that the tokenizer is replaced after a large tag.
 func TestReplaceTokenizer(t *testing.T) {
 	t.Parallel()

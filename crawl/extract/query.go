@@ -49,9 +49,12 @@ func (q *queryEncoder) encode(ref string) string {
 	if end == len(ref) {
 		query = strings.TrimRightFunc(query, func(r rune) bool { return r <= ' ' })
 	}
-	encoded, err := q.encoder.String(q.known(query))
-	if err != nil { // each character is known
-		return ref
+	query = removed.Replace(query)
+	encoded, err := q.encoder.String(query)
+	if err != nil {
+		if encoded, err = q.encoder.String(q.known(query)); err != nil { // each is known
+			return ref
+		}
 	}
 	dst := []byte(ref[:start])
 	for i := range len(encoded) {
@@ -60,22 +63,21 @@ func (q *queryEncoder) encode(ref string) string {
 	return string(append(dst, ref[end:]...))
 }
 
+// removed removes the characters that the parser of URLs removes.
+var removed = strings.NewReplacer("\t", "", "\n", "", "\r", "")
+
 // known returns a query with "&#N;", escaped, in place of each character that the encoding does not
 // have.
 func (q *queryEncoder) known(query string) string {
 	var b strings.Builder
 	for _, r := range query {
-		switch {
-		case r == '\t' || r == '\n' || r == '\r':
-		case r < utf8.RuneSelf:
-			b.WriteRune(r)
-		default:
+		if r >= utf8.RuneSelf {
 			if _, err := q.encoder.String(string(r)); err != nil {
 				fmt.Fprintf(&b, "%%26%%23%d%%3B", r)
-			} else {
-				b.WriteRune(r)
+				continue
 			}
 		}
+		b.WriteRune(r)
 	}
 	return b.String()
 }

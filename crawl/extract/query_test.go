@@ -155,3 +155,12 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
+
+// TestQueryIsEncodedAtOnce verifies that a query of known characters is not encoded one by one.
+func TestQueryIsEncodedAtOnce(t *testing.T) {
+	q := newQueryEncoder("windows-1251")
+	ref := "/?" + strings.Repeat("\u0430", 1000)
+	if n := testing.AllocsPerRun(10, func() { q.encode(ref) }); n > 100 {
+		t.Errorf("%v allocations for 1000 characters, want at most 100", n)
+	}
+}
