@@ -21,9 +21,13 @@ type bucket struct {
 
 func (b *bucket) size() float64 { return b.rate * burst.Seconds() }
 
-// change sets the rate. What was in the bucket remains, up to its new size.
+// change sets the rate. What was in the bucket remains, up to its new size; what passed while there
+// was no limit is no debt.
 func (b *bucket) change(rate float64, now time.Time) {
 	b.fill(now)
+	if b.rate == 0 {
+		b.tokens = 0
+	}
 	b.rate = rate * fillPart
 	b.tokens = min(b.tokens, b.size())
 }

@@ -92,6 +92,24 @@ func TestAnyWindow(t *testing.T) {
 	})
 }
 
+// What passes without a bandwidth, under a monthly volume, does not delay what passes with one later.
+func TestBandwidthLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, Limits{MonthlyVolume: 1e9}, &memStore{})
+		l.charge(100e6) // as of many connections and questions to name servers
+		if err := l.Change(Limits{Bandwidth: 1e6, MonthlyVolume: 1e9}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := l.take(Control, 1000, &stops{}); err != nil {
+			t.Fatal(err)
+		}
+		if wait := time.Since(start); wait > time.Second {
+			t.Errorf("the first kB waited for %v", wait)
+		}
+	})
+}
+
 // The whole bandwidth is used while there is enough to send, and other peers go first.
 func TestControlGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
