@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"html"
@@ -166,7 +167,7 @@ func (h *Handler) memento(w http.ResponseWriter, r *http.Request, t target) erro
 func (h *Handler) send(w http.ResponseWriter, r *http.Request, t target, c capture) error {
 	if loc := c.header.Get("Location"); loc != "" && c.status >= 300 && c.status < 400 {
 		u, err := canon.Join(c.url, loc)
-		if err != nil || u == t.url {
+		if err != nil || h.leadsBack(r.Context(), t.url, u, c.time) {
 			clear(w.Header())
 			w.Header().Set("Content-Security-Policy", ownPolicy)
 			return errNotFound
@@ -210,6 +211,19 @@ func (h *Handler) send(w http.ResponseWriter, r *http.Request, t target, c captu
 		panic(http.ErrAbortHandler) // so that the client does not take the part for all
 	}
 	return nil
+}
+
+// leadsBack reports whether a redirect from one URL to another ends where it began: they are equal,
+// or only the first one is archived, and found for the other because they have the same key.
+func (h *Handler) leadsBack(ctx context.Context, from, to store.URL, at time.Time) bool {
+	if from == to {
+		return true
+	}
+	if warc.SURT(string(from)) != warc.SURT(string(to)) {
+		return false
+	}
+	n, err := nearest(ctx, h.cfg.Archive, to, at)
+	return err == nil && n.at.URL == string(from)
 }
 
 // rewritten returns "page" or "style" for content that is rewritten, and otherwise "".

@@ -33,8 +33,8 @@ func missingPage(u store.URL) string {
 	name := html.EscapeString(string(u))
 	return `<h1>Not archived</h1>
 <p>The archive of this peer has no capture of <code>` + name + `</code>, or only one that
-redirects to itself. It was not fetched, or fetched by another peer, or its site asks not to be
-archived.</p>
+redirects to itself or to a URL without one. It was not fetched, or fetched by another peer, or its
+site asks not to be archived.</p>
 <p><a href="/web/*/` + name + `">Captures of URLs that begin with this one</a></p>`
 }
 

@@ -152,6 +152,25 @@ func TestMemento(t *testing.T) {
 	}
 }
 
+// A redirect to a URL that is not archived, and has the same key, does not lead back to itself.
+func TestRedirectToSameKey(t *testing.T) {
+	base := serve(t, func(a *warc.Archive) {
+		put(t, a, 0, "http://a.example/", "301 Moved\r\nLocation: https://a.example/", "")
+		put(t, a, 0, "http://b.example/x", "301 Moved\r\nLocation: /x/", "")
+		put(t, a, 1, "http://b.example/x/", htmlHead, "<body>target")
+	})
+	for url, want := range map[string]string{
+		"http://a.example/":  "", // not archived
+		"http://b.example/x": "/web/20260102030405/http://b.example/x/",
+	} {
+		resp, _ := get(t, base+"/web/20260102030405/"+url)
+		if got := resp.Header.Get("Location"); got != want ||
+			(resp.StatusCode == http.StatusNotFound) != (want == "") {
+			t.Errorf("%s: %d %q, want %q", url, resp.StatusCode, got, want)
+		}
+	}
+}
+
 func TestTimeGate(t *testing.T) {
 	base := serve(t, fill(t))
 	for at, want := range map[string]string{
