@@ -249,8 +249,7 @@ type Mark struct {
 	Peer string `json:"peer,omitempty"`
 }
 
-// Lost says that events are missing before it: the disk was too slow, or the log had reached its
-// limit.
+// Lost says that events are missing before it: the disk was too slow, or could not be written.
 type Lost struct {
 	Header
 	Count int64 `json:"count"`

@@ -162,6 +162,24 @@ func TestLostAfterBrokenLine(t *testing.T) {
 	}
 }
 
+// A disk that cannot be written is logged once, not twice a second.
+func TestFailureIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	l, err := Open(filepath.Join(t.TempDir(), "events.jsonl"), 0, Start{},
+		slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.file.Close()
+	for range 3 {
+		l.Add(&Page{URL: "a"})
+		l.write(nil)
+	}
+	if n := strings.Count(log.String(), "failed to write"); n != 1 {
+		t.Errorf("the failure was logged %d times:\n%s", n, log.String())
+	}
+}
+
 // A disk that stands still costs events, not memory, and the log says how many.
 func TestLost(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events.jsonl")

@@ -27,8 +27,10 @@ type Log struct {
 	file  *os.File
 	max   int64
 
-	size   int64 // of the file; used by Run and Close only
-	broken bool  // the last line is not complete; used by Run and Close only
+	// Used by Run and Close only.
+	size   int64 // of the file
+	broken bool  // the last line is not complete
+	failed bool  // the last write failed, which was logged
 
 	mu    sync.Mutex
 	lines []byte
@@ -140,12 +142,15 @@ func (l *Log) write(spare []byte) []byte {
 	n, err := l.file.Write(lines)
 	l.size += int64(n)
 	if err != nil {
-		l.log.Error("failed to write event log", "err", err)
+		if !l.failed { // not again each time, as on a full disk
+			l.log.Error("failed to write event log", "err", err)
+		}
 		lost := min(bytes.Count(lines[n:], []byte{'\n'}), all)
 		l.mu.Lock()
 		l.lost += int64(lost)
 		l.mu.Unlock()
 	}
+	l.failed = err != nil
 	l.broken = n > 0 && lines[n-1] != '\n' || n == 0 && l.broken
 	return lines
 }
