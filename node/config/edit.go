@@ -108,28 +108,33 @@ func (h Home) Set(key, value string) error {
 // setLine returns text, which is valid, with the value of a key replaced, or with a new line for it
 // at the beginning of its table.
 func setLine(text []byte, key, value string) []byte {
+	all := keyPositions(text)
+	for i, s := range all {
+		if !strings.EqualFold(s.key, key) { // as the decoder compares them
+			continue
+		}
+		start, end := lineStart(text, s.at), len(text)
+		if len(bytes.TrimSpace(text[start:s.at])) > 0 && s.bare != "" { // in a table on one line
+			old := s.at + bytes.IndexByte(text[s.at:], '=')
+			old += bytes.Index(text[old:], []byte(s.bare))
+			return slices.Concat(text[:old], []byte(value), text[old+len(s.bare):])
+		}
+		if i+1 < len(all) { // comments between the two stay
+			end = all[i+1].at
+		}
+		line := strings.TrimPrefix(s.key[len(s.in):], ".") + " = " + value + "\n"
+		return slices.Concat(text[:start], []byte(line), text[min(end, valueEnd(text, s.at)):])
+	}
 	table, name := "", key
 	if i := strings.LastIndexByte(key, '.'); i >= 0 {
 		table, name = key[:i], key[i+1:]
 	}
 	line := []byte(name + " = " + value + "\n")
-	all := keyPositions(text)
-	for i, s := range all {
-		if s.key != key {
-			continue
-		}
-		end := len(text)
-		if i+1 < len(all) { // comments between the two stay
-			end = all[i+1].at
-		}
-		return slices.Concat(text[:lineStart(text, s.at)], line,
-			text[min(end, valueEnd(text, s.at)):])
-	}
 	if table == "" {
 		return slices.Concat(line, text)
 	}
 	for _, s := range all {
-		if s.key == table {
+		if strings.EqualFold(s.key, table) {
 			end := lineEnd(text, s.at)
 			return slices.Concat(text[:end], line, text[end:])
 		}

@@ -77,6 +77,31 @@ func TestSetLines(t *testing.T) {
 	}
 }
 
+// A setting is found as the file has it: keys are read regardless of case, may have dots, and may
+// be in a table on one line.
+func TestSetAsWritten(t *testing.T) {
+	for _, text := range []string{"Contact = 'https://a.example/'\n[crawl]\nhours = 'never'\n",
+		"contact = 'https://a.example/'\n[Crawl]\nHours = 'never'\n",
+		"contact = 'https://a.example/'\ncrawl.hours = 'never'\n",
+		"[crawl]\nhours = 'never'\nshares = { own = 0.1, assigned = 0.8, estimations = 0.1 }\n",
+	} {
+		h, err := Init(t.TempDir())
+		if err == nil {
+			err = os.WriteFile(h.ConfigFile(), []byte(text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = errors.Join(h.Set("contact", "https://b.example/"), h.Set("crawl.hours", "1:00-2:00"),
+			h.Set("crawl.shares.own", "0.5"))
+		if c, e := h.Load(); err != nil || e != nil || c.Contact != "https://b.example/" ||
+			c.Crawl.Hours != "1:00-2:00" || c.Crawl.Shares != (Shares{0.5, 0.8, 0.1}) {
+			t.Errorf("%q: %v, %v: %q, %q, %v", text, err, e, c.Contact, c.Crawl.Hours,
+				c.Crawl.Shares)
+		}
+	}
+}
+
 // Every setting can be shown alone.
 func TestText(t *testing.T) {
 	c := Default()

@@ -15,6 +15,7 @@ import (
 // keyPos is the position of a key in a file.
 type keyPos struct {
 	key  string // with dots, as in errors
+	in   string // the table that it is in; "": none
 	at   int    // offset in bytes
 	bare string // its value, if that is no string, list or table
 }
@@ -71,7 +72,7 @@ func appendKeyPositions(
 }
 
 func keyPosOf(p *unstable.Parser, e *unstable.Node, table string) keyPos {
-	s := keyPos{key: table, at: -1}
+	s := keyPos{key: table, in: table, at: -1}
 	for it := e.Key(); it.Next(); {
 		n := it.Node()
 		if s.at < 0 {
