@@ -138,6 +138,30 @@ func TestList(t *testing.T) {
 	}
 }
 
+// A file that cannot be read just now is read later, and the log says so once.
+func TestUnreadable(t *testing.T) {
+	var logs bytes.Buffer
+	file := filepath.Join(t.TempDir(), "deny")
+	l, err := Open(file, slog.New(slog.NewTextHandler(&logs, nil)))
+	if err == nil {
+		err = os.Mkdir(file, 0o700) // it exists, but cannot be read
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := l.Check("http://a.example/", netip.Addr{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if id, err := stat(file); err != nil || l.read == id {
+		t.Errorf("a file that was not read counts as read (%v)", err)
+	}
+	if n := strings.Count(logs.String(), "failed to read"); n != 1 {
+		t.Errorf("%d lines tell that it was not read, want one:\n%s", n, &logs)
+	}
+}
+
 // TestEdit: comments and other rules stay where they are.
 func TestEdit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "deny")

@@ -36,9 +36,10 @@ type List struct {
 	file string // "": none
 	log  *slog.Logger
 
-	mu    sync.Mutex
-	read  fileID // the file as it was read
-	rules ruleSet
+	mu     sync.Mutex
+	read   fileID // the file as it was read
+	failed bool   // it could not be read, which was logged
+	rules  ruleSet
 }
 
 // fileID tells versions of a file apart.
@@ -92,7 +93,8 @@ func (l *List) checkRules(host string, addr netip.Addr) error {
 	return l.rules.check(host, addr)
 }
 
-// refresh reads the file again if it has changed. The caller holds l.mu.
+// refresh reads the file again if it has changed. One that cannot be read just now, as while too
+// many files are open, is read by a later call. The caller holds l.mu.
 func (l *List) refresh() {
 	id, err := stat(l.file)
 	if err == nil && id == l.read {
@@ -102,13 +104,17 @@ func (l *List) refresh() {
 	if err == nil {
 		rules, err = Read(l.file)
 	}
-	if err != nil {
-		if id != l.read {
+	if unread := (*fs.PathError)(nil); err != nil {
+		later := errors.As(err, &unread)
+		if !later || !l.failed {
 			l.log.Error("failed to read deny list: the rules read before remain", "err", err)
 		}
-		l.read = id
+		if l.failed = later; !later { // the fault is in what was read
+			l.read = id
+		}
 		return
 	}
+	l.failed = false
 	l.log.Info("read deny list", "rules", len(rules))
 	l.read, l.rules = id, index(rules)
 }
