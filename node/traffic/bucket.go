@@ -67,6 +67,9 @@ func (m *meter) add(n int64, now time.Time) {
 
 func (m *meter) advance(now time.Time) {
 	at := now.Unix()
+	if at < m.last-int64(len(m.second)) { // the clock was set back
+		*m = meter{last: at}
+	}
 	for s := max(m.last+1, at-int64(len(m.second))+1); s <= at; s++ {
 		m.second[s%int64(len(m.second))] = 0
 	}

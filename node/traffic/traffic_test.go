@@ -110,6 +110,21 @@ func TestBandwidthLater(t *testing.T) {
 	})
 }
 
+// A clock that is set back ends the window: what passes later does not add up until it has caught up.
+func TestMeterClockSetBack(t *testing.T) {
+	var m meter
+	now := time.Unix(1e9, 0)
+	m.add(1000, now)
+	now = now.Add(-time.Hour)
+	for range 100 {
+		m.add(1000, now)
+		now = now.Add(time.Second)
+	}
+	if got := m.rate(now.Add(-time.Second)); got != 1000 {
+		t.Errorf("the rate is %v bytes per second, want 1000", got)
+	}
+}
+
 // The whole bandwidth is used while there is enough to send, and other peers go first.
 func TestControlGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
