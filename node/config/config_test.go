@@ -194,6 +194,8 @@ func TestParseConfigRefuses(t *testing.T) {
 			`archive.max_body: "Image/*" is not a media type in lower case`},
 		{"collector of traces", "[traces]\nendpoint = 'collector:4318'",
 			`config.toml:2:1: traces.endpoint: "collector:4318": must start with http:// or`},
+		{"size below a byte", "[crawl]\nbandwidth = '0.5'", // 0 would be no limit
+			`config.toml:2:13: crawl.bandwidth: "0.5" is not a size`},
 		{"disk", "[crawl]\nmin_free = '1ZB'", `config.toml:2:12: crawl.min_free: "1ZB" is not a size`},
 		{"bare duration inside", "[crawl]\ntimeout = 5.5",
 			`config.toml:2:1: crawl.timeout: "5.5" is not a duration`},

@@ -284,7 +284,8 @@ func (s *Size) UnmarshalText(text []byte) error {
 			continue
 		}
 		n, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if v := n * float64(u.bytes); err == nil && v >= 0 && v < 1<<62 {
+		// A part of a byte would become 0, which is no limit.
+		if v := n * float64(u.bytes); err == nil && (v == 0 || v >= 1) && v < 1<<62 {
 			*s = Size(v)
 			return nil
 		}
