@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,8 +144,9 @@ func (s *Service) join() (leave func() error, err error) {
 	}, nil
 }
 
-// due returns the origins to repeat. An origin that is new here is not repeated before half of the
-// time has passed, so that the peers take turns after all have started.
+// due returns the origins to repeat, the one that was not repeated for longest first. An origin that
+// is new here is not repeated before half of the time has passed, so that the peers take turns after
+// all have started.
 func (s *Service) due(now time.Time) (due []string) {
 	obeyed := s.cfg.Sites.Obeyed()
 	s.mu.Lock()
@@ -159,8 +161,12 @@ func (s *Service) due(now time.Time) (due []string) {
 		if !ok {
 			last = now.Add(-rand.N(every / 2))
 		}
-		if said[origin] = last; now.Sub(last) >= every && len(due) < repeatMost {
-			due = append(due, origin)
+		if said[origin] = last; now.Sub(last) >= every {
+			i, _ := slices.BinarySearchFunc(due, last, func(o string, t time.Time) int {
+				return said[o].Compare(t)
+			})
+			due = slices.Insert(due, i, origin)
+			due = due[:min(len(due), repeatMost)]
 		}
 	}
 	s.said = said

@@ -151,6 +151,29 @@ func TestRepeatMany(t *testing.T) {
 	})
 }
 
+// If there are more than can be repeated in time, each has its turn.
+func TestRepeatInTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := make([]string, 400)
+		for i := range all {
+			all[i] = fmt.Sprintf("https://%d.example", i)
+		}
+		s, _ := service(t, nil, "self", all...)
+		s.cfg.Every = 5 * time.Minute
+		repeated := map[string]bool{}
+		for range 20 + 2*len(all)/repeatMost {
+			for _, origin := range s.due(time.Now()) {
+				repeated[origin] = true
+				s.note(origin, time.Now())
+			}
+			time.Sleep(s.cfg.Every / 20)
+		}
+		if len(repeated) < len(all) {
+			t.Errorf("%d of %d opt-outs were repeated", len(repeated), len(all))
+		}
+	})
+}
+
 // A claim reaches peers that are not connected to its origin.
 func TestGossip(t *testing.T) {
 	peers := overlaytest.Peers(9, 3)
