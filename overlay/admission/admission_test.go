@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,38 @@ func TestClockSetBack(t *testing.T) {
 		if _, err := founder.issuer.Redeem(step.by.ID, step.sealed); !errors.Is(err, step.want) {
 			t.Errorf("Redeem() after %v = %v, want %v", step.after, err, step.want)
 		}
+	}
+}
+
+// noAddrs is the Peers of a Door that knows none.
+type noAddrs struct{}
+
+func (noAddrs) JoinAddrs() []string { return nil }
+
+// A stranger is told why it is refused, but nothing of the files of the peer.
+func TestRefusal(t *testing.T) {
+	rules, all := family(t, admission.Invite)
+	founder := all[0]
+	h := overlaytest.HostOf(t, founder.Key)
+	door := &admission.Door{Host: h, Protocol: "/join", Rules: rules, Profile: []byte("profile"),
+		Issuer: founder.issuer, Peers: noAddrs{}}
+	server := door.Serve()
+	defer server.Close()
+	ask := func(invitation []byte) error {
+		_, err := admission.Ask(t.Context(), overlaytest.Host(t),
+			peer.AddrInfo{ID: h.ID(), Addrs: h.Addrs()}, "/join", invitation)
+		return err
+	}
+	if err := ask(nil); !errors.Is(err, admission.ErrRefused) ||
+		!strings.Contains(err.Error(), "has no invitation") {
+		t.Errorf("without an invitation: %v", err)
+	}
+	if err := os.WriteFile(founder.issuer.File, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(founder.invite(t, nil)); !errors.Is(err, admission.ErrRefused) ||
+		strings.Contains(err.Error(), founder.issuer.File) {
+		t.Errorf("with an unreadable file of uses: %v", err)
 	}
 }
 

@@ -108,12 +108,25 @@ func (d *Door) answer(p peer.ID, in ask) (answer, error) {
 			out.Membership, err = d.Issuer.Redeem(p, in.Invitation)
 		}
 		if err != nil {
-			return answer{Refused: err.Error()}, err
+			return answer{Refused: refusal(err)}, err
 		}
 	}
 	all := d.Peers.JoinAddrs()
 	out.Peers = all[:min(len(all), MaxPeers)]
 	return out, nil
+}
+
+// refusal returns what a stranger is told of an error: of one of this peer's own, such as of its
+// files, nothing.
+func refusal(err error) string {
+	for _, known := range []error{
+		ErrNoMember, ErrInvitation, ErrExpired, ErrUsedUp, ErrMayNotInvite,
+	} {
+		if errors.Is(err, known) {
+			return err.Error()
+		}
+	}
+	return "this peer cannot redeem invitations now; its log says why"
 }
 
 // ErrBrokenOff is returned if a peer was connected, but its answer did not arrive.
