@@ -14,6 +14,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/peer"
 	ma "github.com/multiformats/go-multiaddr"
+	manet "github.com/multiformats/go-multiaddr/net"
 
 	"peerd/crawl/localsite"
 	"peerd/crawl/resolve"
@@ -209,7 +210,7 @@ func (c Config) Validate() error {
 		f.value("listen", s, checkListen(s))
 	}
 	for _, s := range c.Announce {
-		f.value("announce", s, checkListen(s))
+		f.value("announce", s, checkAnnounce(s))
 	}
 	between(&f, "number of addresses in announce", len(c.Announce), 0, maxAnnounced)
 	checkPeers(&f, c.Bootstrap)
@@ -295,6 +296,19 @@ func checkListen(s string) error {
 		return nil
 	}
 	return errors.New("want /ip4 or /ip6, then /tcp/PORT or /udp/PORT/quic-v1")
+}
+
+// checkAnnounce returns why no other peer could connect to s.
+func checkAnnounce(s string) error {
+	if err := checkListen(s); err != nil {
+		return err
+	}
+	m := ma.StringCast(s) // valid
+	if manet.IsIPUnspecified(m) || strings.Contains(m.String()+"/", "/0/") {
+		return errors.New("other peers cannot connect to it, want the address and the port that " +
+			"they reach, such as /ip4/198.51.100.7/tcp/4101")
+	}
+	return nil
 }
 
 // checkPeers records every multiaddr without a peer ID or without an address.
