@@ -196,6 +196,8 @@ func TestParseConfigRefuses(t *testing.T) {
 			`config.toml:2:1: crawl.proxy: want a URL such as`},
 		{"media type", "[archive]\nmax_body = { 'Image/*' = '1MiB' }",
 			`archive.max_body: "Image/*" is not a media type in lower case`},
+		{"hosts to collect", "[collect]\nhosts = ['*.example.org']",
+			`config.toml:2:1: collect.hosts: "*.example.org" is not a host in lower case`},
 		{"collector of traces", "[traces]\nendpoint = 'collector:4318'",
 			`config.toml:2:1: traces.endpoint: "collector:4318": must start with http:// or`},
 		{"size below a byte", "[crawl]\nbandwidth = '0.5'", // 0 would be no limit

@@ -226,7 +226,7 @@ func (c Collect) check(f *faults, archive bool) {
 	}
 	between(f, "number of hosts in collect.hosts", len(c.Hosts), 0, maxCollectHosts)
 	for _, h := range c.Hosts {
-		if h == "" || len(h) > 253 || strings.ToLower(h) != h || strings.ContainsAny(h, "/: \t") {
+		if !isHost(h) {
 			f.addf("collect.hosts: %q is not a host in lower case, such as www.example.org",
 				clip(h))
 		}
