@@ -287,10 +287,11 @@ func (o *OptOuts) Stop(addr netip.Addr, now time.Time) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	maps.DeleteFunc(o.stops, func(_ netip.Addr, until time.Time) bool { return !until.After(now) })
-	if len(o.stops) >= maxStops {
+	addr = addr.Unmap()
+	if _, again := o.stops[addr]; !again && len(o.stops) >= maxStops {
 		return false
 	}
-	o.stops[addr.Unmap()] = now.Add(MaxStop)
+	o.stops[addr] = now.Add(MaxStop)
 	return true
 }
 

@@ -290,5 +290,12 @@ func TestStop(t *testing.T) {
 		if err := l.Check("http://a.example/", addr); err != nil {
 			t.Errorf("after the stop: %v", err)
 		}
+		for range maxStops {
+			l.OptOuts.Stop(addr, time.Now())
+			addr = addr.Next()
+		}
+		if l.OptOuts.Stop(addr, time.Now()) || !l.OptOuts.Stop(addr.Prev(), time.Now()) {
+			t.Error("without room, want that only an address that is stopped already is stopped")
+		}
 	})
 }
