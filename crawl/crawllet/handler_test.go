@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -181,11 +182,6 @@ func TestModuleCache(t *testing.T) {
 	if err := os.Chtimes(dir, old, old); err != nil {
 		t.Fatal(err)
 	}
-	killed := filepath.Join(m.dir, prefixNew+"1")
-	old = old.Add(-time.Minute)
-	if err := errors.Join(os.Mkdir(killed, 0o700), os.Chtimes(killed, old, old)); err != nil {
-		t.Fatal(err)
-	}
 	for i := range maxModules {
 		add(i + 1)
 	}
@@ -202,5 +198,48 @@ func TestModuleCache(t *testing.T) {
 	}
 	if _, ok := m.get(sum[:]); ok {
 		t.Error("a module that does not compile was kept")
+	}
+}
+
+// What a host has left that was killed is removed at the next start, but not while another host,
+// which may be writing it, uses the modules.
+func TestModulesOfKilledHost(t *testing.T) {
+	dir := t.TempDir()
+	module := filepath.Join(dir, strings.Repeat("0", 2*sha256.Size))
+	compiled := filepath.Join(module, "wazero-v1-amd64-linux")
+	whole := []string{modulePath(module), filepath.Join(compiled, "form")}
+	part := []string{
+		modulePath(filepath.Join(dir, prefixNew+"1")), filepath.Join(compiled, "form.1.tmp"),
+	}
+	exist := func(files []string) (n int) {
+		for _, name := range files {
+			if _, err := os.Stat(name); err == nil {
+				n++
+			}
+		}
+		return n
+	}
+	leave := func() {
+		for _, name := range append(whole, part...) {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700),
+				os.WriteFile(name, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	leave()
+	m, err := openModules(dir)
+	if err != nil || exist(part) != 0 || exist(whole) != len(whole) {
+		t.Fatalf("%v, %d files are left, and %d modules", err, exist(part), exist(whole))
+	}
+	leave()
+	other, err := openModules(dir)
+	if err != nil || exist(part) != len(part) {
+		t.Fatalf("%v, %d files are left of a running host", err, exist(part))
+	}
+	m.lock.Close()
+	other.lock.Close()
+	if _, err := openModules(dir); err != nil || exist(part) != 0 {
+		t.Fatalf("%v, %d files are left", err, exist(part))
 	}
 }

@@ -5,10 +5,11 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -19,21 +20,22 @@ const (
 	// maxModules is the number of modules that are kept. A module with its compiled form takes
 	// about 20 MB.
 	maxModules = 16
-	// A directory with prefixNew is that of a module that is compiled, or after newFor, which is
-	// longer than that may take, what a host has left that was killed meanwhile.
+	// A directory with prefixNew is that of a module that is compiled, or what a host has left that
+	// was killed meanwhile.
 	prefixNew = "new-"
-	newFor    = time.Hour
 )
 
 // modules are the uploaded modules in a directory, with their compiled forms: DIGEST/module.wasm
 // and what the WebAssembly library adds. Only this user may write to the directory, because the
 // compiled forms are executed. It is safe for concurrent use.
 type modules struct {
-	mu  sync.Mutex
-	dir string
+	mu   sync.Mutex
+	dir  string
+	lock *os.File // closed with the modules: they are in use
 }
 
-// openModules creates the directory if necessary.
+// openModules creates the directory if necessary. It removes what hosts have left there that were
+// killed, unless another one uses it.
 func openModules(dir string) (*modules, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -49,7 +51,22 @@ func openModules(dir string) (*modules, error) {
 	if info.Mode().Perm()&0o022 != 0 {
 		return nil, fmt.Errorf("crawllet: cache %s: other users can write to it", dir)
 	}
-	return &modules{dir: dir}, nil
+	lock, err := lockDir(dir, func() error { return sweep(dir) })
+	if err != nil {
+		return nil, fmt.Errorf("crawllet: open cache: %w", err)
+	}
+	return &modules{dir: dir, lock: lock}, nil
+}
+
+// sweep removes modules that are not compiled, and compiled forms that are not written, to the end.
+func sweep(dir string) (err error) {
+	for _, pattern := range []string{prefixNew + "*", "*/wazero-*/*.tmp"} {
+		names, _ := fs.Glob(os.DirFS(dir), pattern) // it is valid
+		for _, name := range names {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
+		}
+	}
+	return err
 }
 
 // modulePath returns the file of a module in its directory.
@@ -98,8 +115,7 @@ func (m *modules) add(digest, code []byte, compile func(dir string) error) error
 	return fmt.Errorf("keep module: %w", err)
 }
 
-// evict removes the modules that have not been used for longest, and leaves n. It also removes what
-// is left of modules that were not compiled to the end.
+// evict removes the modules that have not been used for longest, and leaves n.
 func (m *modules) evict(n int) error {
 	entries, err := os.ReadDir(m.dir)
 	if err != nil {
@@ -111,12 +127,7 @@ func (m *modules) evict(n int) error {
 	}
 	var all []known
 	for _, e := range entries {
-		info, err := e.Info()
-		switch {
-		case err != nil:
-		case strings.HasPrefix(e.Name(), prefixNew) && time.Since(info.ModTime()) > newFor:
-			_ = os.RemoveAll(filepath.Join(m.dir, e.Name())) // or the next time
-		case len(e.Name()) == 2*sha256.Size:
+		if info, err := e.Info(); err == nil && len(e.Name()) == 2*sha256.Size {
 			all = append(all, known{e.Name(), info.ModTime()})
 		}
 	}

@@ -38,9 +38,10 @@ type Plugin struct {
 	// PageTime bounds the time for a page.
 	PageTime time.Duration
 
-	dir   string
-	calls chan *pluginCall
-	ended chan struct{} // closed by Run
+	modules *modules
+	dir     string // of the module
+	calls   chan *pluginCall
+	ended   chan struct{} // closed by Run
 }
 
 // pluginCall is a page and the place for its result. reply is never waited for by the sender.
@@ -71,8 +72,8 @@ func OpenPlugin(ctx context.Context, cache string, code []byte) (*Plugin, error)
 	if !ok {
 		return nil, fail(NoModule, "")
 	}
-	return &Plugin{PageTime: 30 * time.Second, dir: dir, calls: make(chan *pluginCall),
-		ended: make(chan struct{})}, nil
+	return &Plugin{PageTime: 30 * time.Second, modules: m, dir: dir,
+		calls: make(chan *pluginCall), ended: make(chan struct{})}, nil
 }
 
 // Run serves Process until ctx ends, or the plug-in fails: the error is then a Failure that says

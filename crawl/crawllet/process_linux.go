@@ -2,6 +2,7 @@ package crawllet
 
 import (
 	"fmt"
+	"os"
 	"syscall"
 	"time"
 
@@ -60,4 +61,18 @@ func limit(limits map[int]uint64) error {
 		}
 	}
 	return nil
+}
+
+// lockDir locks a directory until the file is closed. It first calls alone if the directory is not
+// locked. Where the file system has no locks it does nothing.
+func lockDir(dir string, alone func() error) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+		err = alone()
+	}
+	_ = unix.Flock(int(f.Fd()), unix.LOCK_SH) // it cannot be had where there are no locks
+	return f, err
 }

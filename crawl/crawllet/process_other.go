@@ -4,6 +4,7 @@ package crawllet
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
@@ -15,3 +16,5 @@ func processAttributes() *syscall.SysProcAttr { return nil }
 func limitStart(Limits) error { return supported }
 
 func limitRun(Limits) error { return supported }
+
+func lockDir(string, func() error) (*os.File, error) { return nil, supported }
