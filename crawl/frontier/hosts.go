@@ -254,6 +254,7 @@ func (f *Frontier) tryEvict(name string) (nextAt time.Time, busy <-chan struct{}
 	f.pending -= h.pending
 	delete(f.hosts, name)
 	f.detachLocked(h)
+	f.names.delay(name, h.nextAt, time.Now())
 	return nextAt, nil
 }
 

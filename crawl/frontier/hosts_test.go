@@ -101,6 +101,20 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
+// What this peer requests of a host that has left, for its next owner, waits as long as the host has
+// asked for.
+func TestEvictedHostRests(t *testing.T) {
+	bubble(t, func(t *testing.T, w world) {
+		w.add("a", addr(1, 1), 1)
+		w.Release(w.want("a", 0), false, 0, time.Minute)
+		if _, err := w.EvictHost(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		w.refuse("a", addr(2, 1), time.Minute-1)
+		w.reserve("a", addr(2, 1), time.Minute).Cancel()
+	})
+}
+
 // A host leaves when jobs and pushes have ended, and can be added elsewhere.
 func TestEvictHost(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
