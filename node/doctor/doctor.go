@@ -4,6 +4,7 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"math"
@@ -61,6 +62,7 @@ type patient struct {
 	status  *admin.Status // nil: the peer does not run
 	peers   []admin.Peer
 	listen  func(ctx context.Context, network, addr string) (net.Listener, error)
+	roots   func() (*x509.CertPool, error)
 
 	all []Finding
 }
@@ -72,13 +74,13 @@ func (p *patient) add(check string, s State, do, format string, args ...any) {
 // Examine returns the findings of all checks, in the order in which they are to be repaired. It
 // takes some seconds if the network does not answer.
 func Examine(ctx context.Context, home config.Home) []Finding {
-	p := &patient{home: home, listen: new(net.ListenConfig).Listen}
+	p := &patient{home: home, listen: new(net.ListenConfig).Listen, roots: x509.SystemCertPool}
 	if !p.settings() {
 		return p.all
 	}
 	p.running(ctx)
 	for _, check := range []func(context.Context){
-		p.disk, p.files, p.ports, p.names, p.bootstrap, p.network, p.clock, p.neighbours,
+		p.disk, p.files, p.authorities, p.ports, p.names, p.bootstrap, p.network, p.clock, p.neighbours,
 	} {
 		check(ctx)
 	}
@@ -173,6 +175,20 @@ func (p *patient) files(context.Context) {
 		return
 	}
 	p.add("open files", OK, "", "%d may be open", n)
+}
+
+// authorities checks that the certificates of web sites can be verified.
+func (p *patient) authorities(context.Context) {
+	pool, err := p.roots()
+	switch {
+	case p.conf.Crawl.AcceptInvalidTLS || len(p.conf.Crawl.CAFiles) > 0:
+	case err != nil || pool.Equal(x509.NewCertPool()):
+		p.add("authorities", Fail, "install the package ca-certificates; in a container, mount "+
+			"/etc/ssl/certs of the host; or set crawl.ca_files",
+			"this machine knows no certificate authority, so sites with https cannot be fetched")
+	default:
+		p.add("authorities", OK, "", "the machine knows certificate authorities")
+	}
 }
 
 // ports checks that the addresses of listen are free, if the peer does not run.

@@ -2,8 +2,10 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -97,6 +99,32 @@ func TestPortsWithoutIPv6(t *testing.T) {
 		want := map[bool]State{true: Fail, false: OK}[v6]
 		if len(p.all) != 1 || p.all[0].State != want {
 			t.Errorf("IPv6 %v: %+v, want %s", v6, p.all, want)
+		}
+	}
+}
+
+// A machine without certificate authorities, as a container may be, verifies no web site.
+func TestAuthorities(t *testing.T) {
+	some := x509.NewCertPool()
+	some.AddCert(&x509.Certificate{Raw: []byte{1}})
+	for _, tt := range []struct {
+		pool  *x509.CertPool
+		files []string
+		want  []State
+	}{
+		{some, nil, []State{OK}},
+		{x509.NewCertPool(), nil, []State{Fail}},
+		{x509.NewCertPool(), []string{"ca.pem"}, nil},
+	} {
+		p := &patient{roots: func() (*x509.CertPool, error) { return tt.pool, nil }}
+		p.conf.Crawl.CAFiles = tt.files
+		p.authorities(t.Context())
+		var got []State
+		for _, f := range p.all {
+			got = append(got, f.State)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("files %v: %+v, want %v", tt.files, p.all, tt.want)
 		}
 	}
 }
