@@ -32,6 +32,7 @@ const (
 type copyAsker struct {
 	owner peer.ID
 	id    uint64 // of the request
+	lease []byte // shown
 }
 
 // confirmed returns nil if the lease of a claimant is known from more than itself. Otherwise it has
@@ -40,7 +41,7 @@ func (y *copyPolicy) confirmed(from peer.ID, o replica.OpenRequest) error {
 	if y.leaseKnown(o.Subnet, from) || y.keeps(o) {
 		return nil
 	}
-	ask := copyAsker{from, o.ID}
+	ask := copyAsker{from, o.ID, o.Lease}
 	theirs := func(a copyAsker) bool { return a.owner == from }
 	within := y.confirms.count(theirs) < confirmByOwner
 	known := y.confirms.change(o.Subnet, func(e *entry[copyAsker]) {
@@ -93,7 +94,11 @@ func (y *copyPolicy) confirm(ctx context.Context, p netip.Prefix, _ copyAsker) e
 		y.log.Debug("failed to confirm lease for a copy", "subnet", p, "err", err)
 	}
 	e, _ := y.confirms.get(p)
-	if who := e.about; y.leaseKnown(p, who.owner) {
+	who := e.about
+	if _, _, err := y.cfg.Leases.Weigh(who.lease); err != nil {
+		return nil // it has expired
+	}
+	if y.leaseKnown(p, who.owner) {
 		y.confirms.done(p)
 		y.cfg.Replicas.AskAgain(who.owner, p, who.id)
 	}

@@ -121,20 +121,13 @@ func TestConfirmationsOfOneClaimant(t *testing.T) {
 	if _, ok := m.policy.confirms.get(subnetA); !ok {
 		t.Error("the lease of another claimant is not to be confirmed")
 	}
-	// A subnet that was found not to be carol's is alice's turn at once, if the tie-break is hers.
-	for i := range confirmByOwner {
-		p := nthSubnet(i)
-		m.policy.confirms.rest(p, time.Now())
-		_ = m.policy.AcceptCopy(alice.id, claimOf(t, alice, p, 2))
-		if best, _ := m.cfg.Leases.Cached(p); best.Owner != alice.id {
-			continue
-		}
-		if e, _ := m.policy.confirms.get(p); e.about.owner != alice.id || e.state != entryWaits {
-			t.Errorf("what another one asked for keeps alice waiting: %+v", e)
-		}
-		return
+	// A subnet that was found not to be carol's is alice's turn at once.
+	p := nthSubnet(0)
+	m.policy.confirms.rest(p, time.Now())
+	_ = m.policy.AcceptCopy(alice.id, claimOf(t, alice, p, 2))
+	if e, _ := m.policy.confirms.get(p); e.about.owner != alice.id || e.state != entryWaits {
+		t.Errorf("what another one asked for keeps alice waiting: %+v", e)
 	}
-	t.Error("the tie-break is never for alice")
 }
 
 // laterPolicy is a copyPolicy that answers ErrLater a number of times first. Its Manager need not
@@ -169,5 +162,40 @@ func TestHandoverToSuccessorThatWaits(t *testing.T) {
 	p.arrived(t, n)
 	if left := p.later.left.Load(); left >= 0 {
 		t.Errorf("the successor was asked before it was ready; %d answers are left", left)
+	}
+}
+
+// A lease of which only a stranger knows ends no copy, and does not count against the owner.
+func TestForgedLeaseAndCopyOfTheDead(t *testing.T) {
+	t.Parallel()
+	for name := range forgeries(t, lease.Lease{Subnet: subnetA, Owner: alice.id, Epoch: 1,
+		Claimed: time.Now()}) {
+		e := newCopyFixture(t, false, soon)
+		e.heard = e.heard.Add(-time.Hour)
+		l, err := lease.OpenLease(e.held.Lease)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := forgeries(t, l)[name]
+		o := replica.OpenRequest{Subnet: subnetA, Epoch: f.epoch, Lease: f.sealed, Log: 17}
+		if err := e.policy.AcceptCopy(f.by.id, o); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+		if _, marked := e.salvager.copies.get(subnetA); marked {
+			t.Errorf("%s: the copy is to be deleted", name)
+		}
+		e.resolver.Learn(f.sealed) // from another peer
+		e.dht.Plant(lease.Key(subnetA), nil)
+		_ = e.failover.lookupOwner(t.Context(), e.held)
+		if _, marked := e.salvager.copies.get(subnetA); marked {
+			t.Errorf("%s: the copy is to be deleted because the DHT knows no lease", name)
+		}
+		if by, epoch, known := e.policy.CurrentLease(subnetA); known && by != alice.id {
+			t.Errorf("%s: %v is taken for the owner at epoch %d", name, by, epoch)
+		}
+		o = replica.OpenRequest{Subnet: subnetA, Epoch: 1, Lease: e.held.Lease, Log: 9}
+		if err := e.policy.AcceptCopy(alice.id, o); err != nil {
+			t.Errorf("%s: the owner's copy is refused: %v", name, err)
+		}
 	}
 }

@@ -44,10 +44,15 @@ func (y *copyPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 			return errors.New("the witness set does not match")
 		}
 	}
-	best, err := y.cfg.Leases.Learn(o.Lease)
+	best, known, err := y.cfg.Leases.Weigh(o.Lease)
 	switch {
 	case err != nil:
 		return err
+	case !known && !y.keeps(o): // what only from says decides nothing
+		if err := y.mayKeep(o.Subnet); err != nil {
+			return err
+		}
+		return y.confirmed(from, o)
 	case best.Owner != from || best.Epoch != o.Epoch:
 		return fmt.Errorf("%w: %v has epoch %d", replica.ErrStale, best.Owner, best.Epoch)
 	}
@@ -59,22 +64,29 @@ func (y *copyPolicy) AcceptCopy(from peer.ID, o replica.OpenRequest) error {
 		y.leases.beaten(best)
 		return fmt.Errorf("%w: the subnet was mine until now", replica.ErrLater)
 	}
+	if err := y.mayKeep(o.Subnet); err != nil {
+		return err
+	}
+	return y.confirmed(from, o)
+}
+
+// mayKeep returns an error if this peer keeps no copy of a subnet now, whoever owns it.
+func (y *copyPolicy) mayKeep(p netip.Prefix) error {
 	if y.draining.Load() {
 		return errDraining
 	}
 	if err := y.cfg.Limiter.CheckSpace(); err != nil {
 		return err
 	}
-	if err := y.cfg.Guard.Check(inside(o.Subnet)); err != nil {
-		return err
-	}
-	return y.confirmed(from, o)
+	return y.cfg.Guard.Check(inside(p))
 }
 
-// CurrentLease returns the best lease known of a subnet, from memory.
+// CurrentLease returns the best lease known of a subnet, from memory. Another peer's is not known
+// by hearsay.
 func (y *copyPolicy) CurrentLease(p netip.Prefix) (owner peer.ID, epoch uint64, ok bool) {
-	l, ok := y.cfg.Leases.Cached(p)
-	return l.Owner, l.Epoch, ok
+	e, ok := y.cfg.Leases.Get(p)
+	l := e.Record
+	return l.Owner, l.Epoch, ok && (e.Known() || l.Owner == y.cfg.Self)
 }
 
 // CopyRequested reports that another peer asked for a copy that is here. The copy is

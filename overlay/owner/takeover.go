@@ -211,7 +211,8 @@ func (f *failover) lookupOwner(ctx context.Context, h replica.LocalCopy) error {
 	case known && passed(h, best):
 		return fmt.Errorf("%w: given away", errNotOurs)
 	case known && (best.Owner != h.Owner || best.Epoch != h.Epoch):
-		if best.Epoch >= h.Epoch && f.dead(h, time.Now()) {
+		e, _ := f.cfg.Leases.Get(h.Subnet)
+		if e.Known() && best.Epoch >= h.Epoch && f.dead(h, time.Now()) {
 			f.salvager.markOrphanedCopy(h.Subnet)
 		}
 		return fmt.Errorf("%w: %v has epoch %d", errOutdated, best.Owner, best.Epoch)

@@ -181,6 +181,19 @@ func (r *Register[K, R]) Learn(sealed []byte) (R, error) {
 	return r.Keep(e).Record, nil
 }
 
+// Weigh is Learn for a record that must not be remembered as hearsay: if no more than that is known
+// of its key, known is false, nothing is remembered, and the record is returned as it is.
+func (r *Register[K, R]) Weigh(sealed []byte) (best R, known bool, err error) {
+	e, err := r.open(sealed)
+	if err != nil {
+		return e.Record, false, err
+	}
+	if old, ok := r.Get(r.kind.KeyOf(e.Record)); !ok || !old.Known() {
+		return e.Record, false, nil
+	}
+	return r.Keep(e).Record, true, nil
+}
+
 // LearnOwn is Learn for a record that this peer wrote, and that stood.
 func (r *Register[K, R]) LearnOwn(sealed []byte) (R, error) {
 	e, err := r.open(sealed)
