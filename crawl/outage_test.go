@@ -55,7 +55,7 @@ func (r *rig) wait(most time.Duration) time.Duration {
 func (r *rig) planned() (n int) {
 	r.t.Helper()
 	r.fatal(r.db.View(func(tx *store.Tx) error {
-		return tx.Visits("a.test", func(store.Visit) (bool, error) { n++; return true, nil })
+		return tx.Visits("a.test", nil, func(store.Visit) (bool, error) { n++; return true, nil })
 	}))
 	return n
 }

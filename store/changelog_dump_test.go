@@ -53,7 +53,7 @@ func dumpSubnet(t interface{ Fatal(...any) }, d *DB, p netip.Prefix, owner bool)
 					all[string(k)] = ""
 				}
 			}
-			err = errors.Join(err, tx.Visits(h.Name, func(v Visit) (bool, error) {
+			err = errors.Join(err, tx.Visits(h.Name, nil, func(v Visit) (bool, error) {
 				v.Due = round(v.Due)
 				all["v "+string(v.URL)] = text(v)
 				return true, nil

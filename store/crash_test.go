@@ -91,7 +91,7 @@ func checkSteps(t *testing.T, d *DB, n int) {
 		}); err != nil {
 			return err
 		}
-		if err := tx.SeenDigests(host, func(Digest) (bool, error) {
+		if err := tx.SeenDigests(host, nil, func(Digest) (bool, error) {
 			seen++
 			return true, nil
 		}); err != nil {

@@ -271,7 +271,7 @@ func TestCorrupt(t *testing.T) {
 		},
 		"meta": {func(tx *Tx) error { var s string; return tx.Meta("x", &s) }},
 		"seen": {func(tx *Tx) error {
-			return tx.SeenDigests("a.example", func(Digest) (bool, error) { return true, nil })
+			return tx.SeenDigests("a.example", nil, func(Digest) (bool, error) { return true, nil })
 		}},
 	}
 	update(t, d, func(tx *Tx) error {

@@ -76,6 +76,14 @@ func digestKey(space byte, host string, d Digest) []byte {
 	return append(hostPrefix(space, host), d[:]...)
 }
 
+// behind returns the key with a prefix that ends with a digest; nil for a nil digest.
+func behind(prefix []byte, after *Digest) []byte {
+	if after == nil {
+		return nil
+	}
+	return slices.Concat(prefix, after[:])
+}
+
 // The place of an entry in the queue of its host tells its finder and its depth, so that the
 // entries of a finder are in order of depth. Greater depths than there are places for are one.
 // Places were depths once: of entries that were queued then, the deep ones count as another

@@ -328,7 +328,7 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 		t.Fatalf("queue of %s is %v, want %v", name, got, m.queue)
 	}
 	seen := 0
-	err = errors.Join(err, tx.SeenDigests(name, func(Digest) (bool, error) {
+	err = errors.Join(err, tx.SeenDigests(name, nil, func(Digest) (bool, error) {
 		seen++
 		return true, nil
 	}))
@@ -338,7 +338,7 @@ func (x *machine) checkHost(t *rapid.T, tx *Tx, name string, m *modelHost) error
 		}
 	}
 	visits := 0
-	err = errors.Join(err, tx.Visits(name, func(v Visit) (bool, error) {
+	err = errors.Join(err, tx.Visits(name, nil, func(v Visit) (bool, error) {
 		visits++
 		if want, ok := m.visits[v.URL]; !ok || dueMillis(v.Due) != want {
 			t.Fatalf("visit of %s is due at %d, want %d", v.URL, dueMillis(v.Due), want)

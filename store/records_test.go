@@ -262,7 +262,7 @@ func TestImport(t *testing.T) {
 
 	var seen []Digest
 	view(t, from, func(tx *Tx) error {
-		return tx.SeenDigests(host, func(d Digest) (bool, error) {
+		return tx.SeenDigests(host, nil, func(d Digest) (bool, error) {
 			seen = append(seen, d)
 			return true, nil
 		})

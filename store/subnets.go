@@ -51,11 +51,11 @@ func (d *DB) HostsOf(p netip.Prefix) (hosts []Host, err error) {
 	return hosts, err
 }
 
-// SeenDigests calls fn for the digests of the URLs ever accepted at host, in order. fn returns
-// false to stop.
-func (tx *Tx) SeenDigests(host string, fn func(Digest) (bool, error)) error {
+// SeenDigests calls fn for the digests of the URLs ever accepted at host, in order, from behind
+// after if it is not nil. fn returns false to stop.
+func (tx *Tx) SeenDigests(host string, after *Digest, fn func(Digest) (bool, error)) error {
 	prefix := hostPrefix(spaceSeen, host)
-	return tx.each(prefix, nil, false, func(key []byte, _ kv.Item) (bool, error) {
+	return tx.each(prefix, behind(prefix, after), false, func(key []byte, _ kv.Item) (bool, error) {
 		if len(key) != len(prefix)+len(Digest{}) {
 			return false, ErrCorrupt
 		}

@@ -67,9 +67,11 @@ func (tx *Tx) DeleteVisit(u URL) error {
 	return tx.del(digestKey(spaceVisit, name, digest))
 }
 
-// Visits calls fn for every planned visit of a host. fn returns false to stop.
-func (tx *Tx) Visits(host string, fn func(Visit) (bool, error)) error {
-	return eachValue(tx, hostPrefix(spaceVisit, host), nil,
+// Visits calls fn for the planned visits of a host, in order of the digests of their URLs, from
+// behind after if it is not nil. fn returns false to stop.
+func (tx *Tx) Visits(host string, after *Digest, fn func(Visit) (bool, error)) error {
+	prefix := hostPrefix(spaceVisit, host)
+	return eachValue(tx, prefix, behind(prefix, after),
 		func(_ []byte, v Visit) (bool, error) { return fn(v) })
 }
 

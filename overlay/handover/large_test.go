@@ -181,11 +181,11 @@ func tally(t *testing.T, db *store.DB, names []string) (n [3]int) {
 		for _, name := range names {
 			err := errors.Join(
 				tx.Queue(name, nil, func(store.Entry) (bool, error) { n[0]++; return true, nil }),
-				tx.SeenDigests(name, func(store.Digest) (bool, error) {
+				tx.SeenDigests(name, nil, func(store.Digest) (bool, error) {
 					n[1]++
 					return true, nil
 				}),
-				tx.Visits(name, func(store.Visit) (bool, error) { n[2]++; return true, nil }))
+				tx.Visits(name, nil, func(store.Visit) (bool, error) { n[2]++; return true, nil }))
 			if err != nil {
 				return err
 			}

@@ -248,7 +248,7 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 				s.queue = append(s.queue, e)
 				return true, nil
 			})
-			err = errors.Join(err, tx.SeenDigests(name, func(d store.Digest) (bool, error) {
+			err = errors.Join(err, tx.SeenDigests(name, nil, func(d store.Digest) (bool, error) {
 				s.seen = append(s.seen, d)
 				return true, nil
 			}))
@@ -256,7 +256,7 @@ func contents(t testing.TB, db *store.DB) map[string]state {
 				s.robots[o] = string(v)
 				return nil
 			}))
-			err = errors.Join(err, tx.Visits(name, func(v store.Visit) (bool, error) {
+			err = errors.Join(err, tx.Visits(name, nil, func(v store.Visit) (bool, error) {
 				s.visits = append(s.visits, v)
 				return true, nil
 			}))

@@ -77,7 +77,7 @@ func (f *fetched) read(tx *store.Tx, host string) error {
 		err = tx.EachGivenUp(host, nil, func(g store.GivenUp) (bool, error) { return leave(g.URL) })
 	}
 	if err == nil {
-		err = tx.Visits(host, func(v store.Visit) (bool, error) {
+		err = tx.Visits(host, nil, func(v store.Visit) (bool, error) {
 			if !v.First.IsZero() { // it was never fetched
 				return leave(v.URL)
 			}
@@ -92,7 +92,7 @@ func (f *fetched) read(tx *store.Tx, host string) error {
 		return err
 	}
 	f.pages = map[store.Digest]bool{}
-	return tx.SeenDigests(host, func(d store.Digest) (bool, error) {
+	return tx.SeenDigests(host, nil, func(d store.Digest) (bool, error) {
 		if !left[d] {
 			f.pages[d] = true
 		}

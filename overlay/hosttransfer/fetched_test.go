@@ -21,7 +21,7 @@ func (s *side) queue() (queued, visits []store.URL) {
 				queued = append(queued, e.URL)
 				return true, nil
 			}),
-			tx.Visits(name, func(v store.Visit) (bool, error) {
+			tx.Visits(name, nil, func(v store.Visit) (bool, error) {
 				visits = append(visits, v.URL)
 				return true, nil
 			}),

@@ -187,11 +187,11 @@ func (s *side) holds() (h holds) {
 				}
 				return true, nil
 			}),
-			tx.SeenDigests(name, func(store.Digest) (bool, error) {
+			tx.SeenDigests(name, nil, func(store.Digest) (bool, error) {
 				h.seen++
 				return true, nil
 			}),
-			tx.Visits(name, func(store.Visit) (bool, error) { h.visits++; return true, nil }),
+			tx.Visits(name, nil, func(store.Visit) (bool, error) { h.visits++; return true, nil }),
 			tx.EachGivenUp(name, nil, func(store.GivenUp) (bool, error) {
 				h.givenUp++
 				return true, nil

@@ -59,55 +59,62 @@ func ask(c *wire.Conn, send func(any) error, msg any) (done bool, err error) {
 	return r.Outcome == outcomeDone, nil
 }
 
-// stream sends what is kept of a host.
+// stream sends what is kept of a host in chunks; no transaction is open while one is sent. The
+// host is out of the frontier, so nothing of it changes meanwhile.
 func (s *Service) stream(conn *wire.Conn, host string) error {
-	var c chunk
-	flush := func(n int) error {
-		if len(c.Entries) < min(n, maxItems) && len(c.Visits) < min(n, maxItems) &&
-			len(c.GivenUp) < min(n, maxItems) && len(c.Seen) < min(n, maxSeen) {
-			return nil
-		}
-		err := conn.SendZ(c)
-		c = chunk{}
-		return err
-	}
-	return s.DB.View(func(tx *store.Tx) error {
-		head, err := headOf(tx, host)
-		if err == nil {
-			err = conn.SendZ(head)
-		}
-		if err == nil {
-			err = tx.Queue(host, nil, func(e store.Entry) (bool, error) {
-				c.Entries = append(c.Entries, e)
-				return true, flush(maxItems)
-			})
-		}
-		if err == nil {
-			err = flush(1) // all entries come before what is seen
-		}
-		if err == nil {
-			err = tx.Visits(host, func(v store.Visit) (bool, error) {
-				c.Visits = append(c.Visits, v)
-				return true, flush(maxItems)
-			})
-		}
-		if err == nil {
-			err = tx.EachGivenUp(host, nil, func(g store.GivenUp) (bool, error) {
-				c.GivenUp = append(c.GivenUp, g)
-				return true, flush(maxItems)
-			})
-		}
-		if err == nil {
-			err = tx.SeenDigests(host, func(d store.Digest) (bool, error) {
-				c.Seen = append(c.Seen, d)
-				return true, flush(maxSeen)
-			})
-		}
-		if err == nil {
-			err = flush(1)
-		}
+	var head chunk
+	err := s.DB.View(func(tx *store.Tx) (err error) {
+		head, err = headOf(tx, host)
 		return err
 	})
+	if err == nil {
+		err = conn.SendZ(head)
+	}
+	var key []byte // of the last item
+	var last *store.Digest
+	// all entries come before what is seen
+	for _, read := range []func(*store.Tx, *chunk) error{
+		func(tx *store.Tx, c *chunk) error {
+			return tx.Queue(host, key, func(e store.Entry) (bool, error) {
+				c.Entries, key = append(c.Entries, e), e.Key
+				return len(c.Entries) < maxItems, nil
+			})
+		},
+		func(tx *store.Tx, c *chunk) error {
+			return tx.Visits(host, last, func(v store.Visit) (bool, error) {
+				d := v.URL.Digest()
+				c.Visits, last = append(c.Visits, v), &d
+				return len(c.Visits) < maxItems, nil
+			})
+		},
+		func(tx *store.Tx, c *chunk) error {
+			return tx.EachGivenUp(host, key, func(g store.GivenUp) (bool, error) {
+				c.GivenUp, key = append(c.GivenUp, g), g.Key
+				return len(c.GivenUp) < maxItems, nil
+			})
+		},
+		func(tx *store.Tx, c *chunk) error {
+			return tx.SeenDigests(host, last, func(d store.Digest) (bool, error) {
+				c.Seen, last = append(c.Seen, d), &d
+				return len(c.Seen) < maxSeen, nil
+			})
+		},
+	} {
+		key, last = nil, nil
+		for more := true; more && err == nil; {
+			var c chunk
+			err = s.DB.View(func(tx *store.Tx) error { return read(tx, &c) })
+			if more = !c.empty(); more && err == nil {
+				err = conn.SendZ(c)
+			}
+		}
+	}
+	return err
+}
+
+// empty reports whether a chunk has no items.
+func (c *chunk) empty() bool {
+	return len(c.Entries)+len(c.Visits)+len(c.GivenUp)+len(c.Seen) == 0
 }
 
 // headOf is the first chunk: what there is one of.

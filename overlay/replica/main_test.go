@@ -227,12 +227,12 @@ func contents(t testing.TB, db *store.DB, p netip.Prefix) map[string]any {
 				return true, nil
 			})
 			var ds []store.Digest
-			err = errors.Join(err, tx.SeenDigests(h.Name, func(d store.Digest) (bool, error) {
+			err = errors.Join(err, tx.SeenDigests(h.Name, nil, func(d store.Digest) (bool, error) {
 				ds = append(ds, d)
 				return true, nil
 			}))
 			var vs []store.Visit
-			err = errors.Join(err, tx.Visits(h.Name, func(v store.Visit) (bool, error) {
+			err = errors.Join(err, tx.Visits(h.Name, nil, func(v store.Visit) (bool, error) {
 				vs = append(vs, v)
 				return true, nil
 			}))
