@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -117,6 +118,10 @@ func (w receiver) Arrived(ctx context.Context, h store.Host, sealed []byte, at t
 		w.log.Warn("failed to publish new home", "host", h.Name, "err", err)
 	}
 	return nil
+}
+
+func (w receiver) Safe(ctx context.Context, p netip.Prefix) bool {
+	return w.cfg.Subnets.Safe(ctx, p)
 }
 
 func (w receiver) Route(found []store.Pending) error { return w.cfg.Subnets.Route(found) }

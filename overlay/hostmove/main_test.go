@@ -299,6 +299,8 @@ func (s *subnets) Enter(p netip.Prefix) (leave func(), ok bool) {
 	}, true
 }
 
+func (s *subnets) Safe(context.Context, netip.Prefix) bool { return true }
+
 func (s *subnets) Claim(ctx context.Context, p netip.Prefix) error {
 	s.mu.Lock()
 	s.claims++

@@ -17,7 +17,7 @@ import (
 )
 
 // Subnets are this peer's; given by package owner. It may be called at once, and only
-// Claim waits for others.
+// Claim and Safe wait for others.
 type Subnets interface {
 	// Lease returns the lease of a subnet that is ours, sealed; ours is false
 	// for any other.
@@ -25,6 +25,9 @@ type Subnets interface {
 	// Enter keeps a subnet here until leave is called. ok is false, and leave nil, if the
 	// subnet is not ours or is on its way to another peer.
 	Enter(p netip.Prefix) (leave func(), ok bool)
+	// Safe reports whether what was stored in a subnet of ours before the call would survive this
+	// peer.
+	Safe(ctx context.Context, p netip.Prefix) bool
 	// Claim makes a subnet without an owner ours.
 	Claim(ctx context.Context, p netip.Prefix) error
 	// RefreshOwner reads the owner of a subnet again, after that one did not answer or, with

@@ -11,9 +11,9 @@
 //	  O: publishes the home record, deletes its copy
 //
 // O must have stopped fetching from the host and must not start again. An interrupted
-// transfer is repeated; N answers "done" if it already has the host. Until the last
-// chunk N's copy is incomplete, and the next Offer or Sweep deletes it. If N has the
-// host in another way, such as a rescue, what arrives is merged (Merge).
+// transfer is repeated; N answers "done" if it already has the host, when the replicas of its
+// subnet have it, too. Until the last chunk N's copy is incomplete, and the next Offer or Sweep
+// deletes it. If N has the host in another way, such as a rescue, what arrives is merged (Merge).
 //
 // N may be a replica of the old home. The copy is then as it was until all of the host is on
 // N's disk: if O is lost on the way, N can continue the old home with the host in it. N refuses

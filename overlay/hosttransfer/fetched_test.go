@@ -104,6 +104,7 @@ func TestTellFetched(t *testing.T) {
 			t.Errorf("the other peer has %+v", got)
 		}
 	}
+	server.Close() // waits for the handler
 	if b.open.Load() != 0 {
 		t.Errorf("%d subnets are held, want none", b.open.Load())
 	}

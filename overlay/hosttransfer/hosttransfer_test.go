@@ -48,6 +48,7 @@ type side struct {
 	t       testing.TB
 	refuse  error
 	merge   Merge
+	unsafe  bool // no replica has what has come
 	arrived []store.Host
 	routed  []store.Pending
 	open    atomic.Int64 // Accepts not left
@@ -80,6 +81,8 @@ func (s *side) Arrived(_ context.Context, h store.Host, _ []byte, _ time.Time) e
 	s.arrived = append(s.arrived, h)
 	return nil
 }
+
+func (s *side) Safe(context.Context, netip.Prefix) bool { return !s.unsafe }
 
 func (s *side) Route(found []store.Pending) error {
 	s.routed = append(s.routed, found...)
@@ -229,6 +232,24 @@ func TestTransfer(t *testing.T) {
 	}
 	if b.open.Load() != 0 {
 		t.Errorf("%d subnets are held, want none", b.open.Load())
+	}
+}
+
+// The sender keeps its copy until the replicas of the receiver have the host.
+func TestTransferWaitsForReplicas(t *testing.T) {
+	a, b := newSide(t), newSide(t)
+	know(a.Host, b.Host)
+	a.fill(10)
+	server := b.Serve()
+	defer server.Close()
+	o := Offer{Host: name, Addr: addr, Record: record(t, name)}
+	b.unsafe = true
+	if err := a.Transfer(t.Context(), b.Host.ID(), o); err == nil || errors.Is(err, ErrRefused) {
+		t.Errorf("without a replica: %v, want that the transfer is repeated", err)
+	}
+	b.unsafe = false
+	if err := a.Transfer(t.Context(), b.Host.ID(), o); err != nil {
+		t.Errorf("with a replica: %v", err)
 	}
 }
 

@@ -30,6 +30,8 @@ type Receiver interface {
 	// Arrived puts a host, with state that is on disk, into the frontier; it must not be
 	// asked before at. sealed is its home record.
 	Arrived(ctx context.Context, h store.Host, sealed []byte, at time.Time) error
+	// Safe reports whether what was stored in a subnet before the call would survive this peer.
+	Safe(ctx context.Context, p netip.Prefix) bool
 	// Route queues URLs of a host that is here.
 	Route(found []store.Pending) error
 	// AcceptFetched decides whether a peer is believed what it has fetched of a host of this peer's
@@ -128,20 +130,25 @@ func (s *Service) handle(ctx context.Context, c *wire.Conn) error {
 		return refuse(c, err)
 	}
 	defer leave()
-	if done {
-		return c.Send(reply{Outcome: outcomeDone})
+	if !done {
+		in := &intake{s: s, o: o, from: c.Peer(), subnet: r.Subnet, merge: merge}
+		if err := in.look(); errors.Is(err, errElsewhere) {
+			return refuse(c, err)
+		} else if err != nil {
+			return err
+		}
+		if err := in.take(ctx, c); err != nil {
+			return errors.Join(err, in.undo())
+		}
 	}
-	in := &intake{s: s, o: o, from: c.Peer(), subnet: r.Subnet, merge: merge}
-	if err := in.look(); errors.Is(err, errElsewhere) {
-		return refuse(c, err)
-	} else if err != nil {
-		return err
-	}
-	if err := in.take(ctx, c); err != nil {
-		return errors.Join(err, in.undo())
+	if !s.Receiver.Safe(ctx, r.Subnet) { // the sender, which deletes its copy then, asks again
+		return errUnsafe
 	}
 	return c.Send(reply{Outcome: outcomeDone})
 }
+
+// errUnsafe ends a conversation in which all of a host has come.
+var errUnsafe = errors.New("hosttransfer: the replicas do not have the host yet")
 
 // refuse answers that a host is not taken, and why.
 func refuse(c *wire.Conn, err error) error {

@@ -32,7 +32,7 @@ func TestNoTransactionWhileSending(t *testing.T) {
 	}
 	late := store.Visit{URL: url(1)}
 	sent, found := 0, false
-	server := wire.Serve(b.Host, b.Protocol, limits, nil, func(_ context.Context, c *wire.Conn) error {
+	handle := func(_ context.Context, c *wire.Conn) error {
 		var o Offer
 		var head chunk
 		err := errors.Join(c.Recv(&o), c.Send(reply{Outcome: outcomeOK}), c.RecvZ(&head),
@@ -46,7 +46,8 @@ func TestNoTransactionWhileSending(t *testing.T) {
 			}
 		}
 		return errors.Join(err, c.Send(reply{Outcome: outcomeDone}))
-	})
+	}
+	server := wire.Serve(b.Host, b.Protocol, limits, nil, handle)
 	err := a.Transfer(t.Context(), b.Host.ID(), Offer{Host: name, Addr: addr,
 		Record: record(t, name)})
 	server.Close()

@@ -17,6 +17,7 @@ import (
 type hosts struct {
 	*table
 	claimer      *claimer
+	replicas     *replicas
 	reachability *reachability
 	hostMoves    *hostmove.Monitor
 }
@@ -91,6 +92,11 @@ func (h *hosts) Enter(p netip.Prefix) (leave func(), ok bool) {
 		return nil, false
 	}
 	return func() { h.exit(s) }, true
+}
+
+// Safe implements hostmove.Subnets.
+func (h *hosts) Safe(ctx context.Context, p netip.Prefix) bool {
+	return len(h.replicas.Safe(ctx, []netip.Prefix{p})) == 0
 }
 
 // Claim implements hostmove.Subnets.

@@ -98,7 +98,8 @@ func newManager(e *env) *Manager {
 		restores: queue[*restoring]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax},
 		unsettled: queue[bool]{most: unsettledMost, atOnce: unsettledAtOnce,
 			cooldown: unsettledCooldown, wait: unsettledWait, waitMax: unsettledWaitMax}}
-	m.hosts = &hosts{table: t, claimer: m.claimer, reachability: m.reachability}
+	m.hosts = &hosts{table: t, claimer: m.claimer, replicas: m.replicas,
+		reachability: m.reachability}
 	m.presence = &presence{table: t, hosts: m.hosts, leases: m.leases}
 	m.failover = &failover{table: t, arrivals: m.arrivals, presence: m.presence,
 		replicas: m.replicas, salvager: m.salvager,
