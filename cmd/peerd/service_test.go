@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The filter of system calls of peerd.service permits what a peer needs beyond that of the Go
-// runtime, whatever the groups of this version of systemd have: Landlock, the renaming of log files,
-// and the limits of plug-ins. What it does not permit fails and kills no process.
+// The filter of system calls of peerd.service permits what a peer needs, whatever the groups of
+// this version of systemd have: Landlock, the renaming of log files, and the limits of plug-ins.
+// What it does not permit fails and kills no process.
 func TestServiceFilter(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")

@@ -101,8 +101,8 @@ func TestLeaving(t *testing.T) {
 	}
 }
 
-// What this peer requests of a host that has left, for its next owner, waits as long as the host has
-// asked for.
+// What this peer requests of a host that has left, for its next owner, waits as long as the host
+// has asked for.
 func TestEvictedHostRests(t *testing.T) {
 	bubble(t, func(t *testing.T, w world) {
 		w.add("a", addr(1, 1), 1)

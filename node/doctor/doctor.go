@@ -80,7 +80,8 @@ func Examine(ctx context.Context, home config.Home) []Finding {
 	}
 	p.running(ctx)
 	for _, check := range []func(context.Context){
-		p.disk, p.files, p.authorities, p.ports, p.names, p.bootstrap, p.network, p.clock, p.neighbours,
+		p.disk, p.files, p.authorities, p.ports, p.names, p.bootstrap, p.network, p.clock,
+		p.neighbours,
 	} {
 		check(ctx)
 	}
