@@ -249,7 +249,7 @@ func (f *Forwarder) pendingResult(g group) result {
 		}
 	})
 	if v == wrongHome {
-		f.wake()
+		f.wakeup.Signal()
 	}
 	return v
 }
