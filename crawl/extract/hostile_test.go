@@ -76,8 +76,8 @@ func TestReferencesAreLimited(t *testing.T) {
 	n := maxReferences/len(ref) + 100
 	d, err := pageOf([]byte(strings.Repeat("<a href="+ref+">", n)), "text/html", page, everything)
 	if err != nil || d.Dropped != 100 || len(d.Links)+d.Invalid != n-100 {
-		t.Errorf("%d links, %d invalid, %d dropped of %d, want 100 dropped", len(d.Links), d.Invalid,
-			d.Dropped, n)
+		t.Errorf("%d links, %d invalid, %d dropped of %d, want 100 dropped", len(d.Links),
+			d.Invalid, d.Dropped, n)
 	}
 }
 

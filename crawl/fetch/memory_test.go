@@ -183,7 +183,8 @@ func TestDecoderMemory(t *testing.T) {
 	})
 }
 
-// TestBrotliWindow checks the windows of data by our encoder, and that a decoder keeps no large one.
+// TestBrotliWindow checks the windows of data by our encoder, and that a decoder keeps no large
+// one.
 func TestBrotliWindow(t *testing.T) {
 	for bits := 10; bits <= 24; bits++ {
 		var b bytes.Buffer

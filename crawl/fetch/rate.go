@@ -16,8 +16,9 @@ var errTimeout = errors.New("no response in time")
 // the timeout. After that, the bytes of the body are the measure: at least Config.MinRate in each
 // interval of Config.RateWindow; and in all, the time must not exceed the timeout plus a second for
 // every Config.SteadyRate bytes. So a large body may come over a slow line, and a server that sends
-// a few bytes at a time cannot occupy a worker for long. While other bodies wait for memory, one that
-// holds some has less time: three windows, and a second for every hurry times SteadyRate bytes.
+// a few bytes at a time cannot occupy a worker for long. While other bodies wait for memory, one
+// that holds some has less time: three windows, and a second for every hurry times SteadyRate
+// bytes.
 type progress struct {
 	cancel   context.CancelFunc
 	window   time.Duration
@@ -36,7 +37,8 @@ type progress struct {
 	err      error         // why the request was cancelled
 }
 
-// hurry is how many times faster than usual a body must be received while others wait for its memory.
+// hurry is how many times faster than usual a body must be received while others wait for its
+// memory.
 const hurry = 4
 
 // rates are Config.MinRate and Config.SteadyRate.
