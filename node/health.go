@@ -53,9 +53,7 @@ type facts struct {
 
 // health judges facts: the first state that applies.
 func (f facts) health() admin.Health {
-	h := func(s admin.HealthState, why, do string, args ...any) admin.Health {
-		return admin.Health{State: s, Why: fmt.Sprintf(why, args...), Do: do}
-	}
+	h := healthOf
 	switch {
 	case f.paused != "":
 		return h(admin.HealthPaused, "%s", `to continue: peerd resume`, f.paused)
@@ -90,6 +88,19 @@ func (f facts) health() admin.Health {
 			"", f.members)
 	case f.waiting > 0:
 		return h(admin.HealthCrawling, "%d URLs are waiting", "", f.waiting)
+	}
+	return f.idle()
+}
+
+// healthOf returns a state with its reason, which is formatted, and what to do.
+func healthOf(s admin.HealthState, why, do string, args ...any) admin.Health {
+	return admin.Health{State: s, Why: fmt.Sprintf(why, args...), Do: do}
+}
+
+// idle judges a peer at which no URL is waiting.
+func (f facts) idle() admin.Health {
+	h := healthOf
+	switch {
 	case f.fetched == 0 && f.givenUp > 0:
 		return h(admin.HealthIdle, "no page was fetched, and %d URLs were given up",
 			"see why: peerd queue --given-up", f.givenUp)
