@@ -166,7 +166,7 @@ func (w receiver) AcceptFetched(
 func (w receiver) arrive(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.moves[host] != nil || w.arriving[host] {
+	if w.moves[host] != nil || w.arriving[host] || w.adding[host] > 0 {
 		return false
 	}
 	w.arriving[host] = true

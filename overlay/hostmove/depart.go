@@ -51,7 +51,7 @@ var (
 // relocate decides that a host leaves.
 func (w *Monitor) relocate(host string, mv *move) {
 	w.mu.Lock()
-	if w.moves[host] == nil && !w.arriving[host] {
+	if w.moves[host] == nil && !w.arriving[host] && w.adding[host] == 0 {
 		w.moves[host] = mv
 	}
 	w.mu.Unlock()

@@ -36,6 +36,7 @@ type Monitor struct {
 	absent   map[string]*absence
 	moves    map[string]*move
 	arriving map[string]bool
+	adding   map[string]int // calls of Add under way
 	sighted  *lru.Simple[string, struct{}]
 	settled  map[string]*settled
 	reading  bool // homes are being read again
@@ -55,6 +56,7 @@ func New(cfg Config) (*Monitor, error) {
 	return &Monitor{
 		cfg: cfg, log: cfg.Logger, suspects: map[string]bool{}, looking: map[string]bool{},
 		absent: map[string]*absence{}, moves: map[string]*move{}, arriving: map[string]bool{},
+		adding:  map[string]int{},
 		sighted: lru.NewSimple[string, struct{}](maxSighted, nil),
 		settled: map[string]*settled{}, kick: backoff.NewWake(),
 	}, nil
@@ -129,6 +131,26 @@ func (w *Monitor) InTransit(host string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.moves[host] != nil || w.arriving[host]
+}
+
+// Add calls add, which puts a host into the frontier, unless the host is in transit; then ok is
+// false. No move of the host begins meanwhile.
+func (w *Monitor) Add(host string, add func() error) (ok bool, err error) {
+	w.mu.Lock()
+	if w.moves[host] != nil || w.arriving[host] {
+		w.mu.Unlock()
+		return false, nil
+	}
+	w.adding[host]++
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.adding[host]--; w.adding[host] == 0 {
+			delete(w.adding, host)
+		}
+	}()
+	return true, add()
 }
 
 // Moving returns how many hosts are on their way to or from here: their URLs are in no frontier.

@@ -226,6 +226,15 @@ func TestHostIsTransferred(t *testing.T) {
 			if f.in(mover).IsValid() {
 				t.Error("still in the frontier")
 			}
+			m.mu.Lock()
+			s := m.subnets[oldNet]
+			m.mu.Unlock()
+			_, _, err = m.resolver.settleHome(ctx, mover, s, // Resolve began before the move
+				outbox.Resolution{Subnet: oldNet, Addr: oldAddr}, []netip.Addr{oldAddr},
+				[]netip.Addr{oldAddr})
+			if !errors.Is(err, errLeaving) || f.in(mover).IsValid() {
+				t.Errorf("resolved during the move: %v; in the frontier in %v", err, f.in(mover))
+			}
 			if calls < 3 {
 				return errors.New("broken off")
 			}

@@ -303,7 +303,13 @@ func (w *resolver) settleHome(
 	if inSeveral(p, addrs) { // we or another owner may just have connected to it
 		at = time.Now().Add(w.cfg.Gap)
 	}
-	return r, false, w.cfg.Frontier.AddHost(host, p, r.Addr, at)
+	added, err := w.hosts.hostMoves.Add(host, func() error {
+		return w.cfg.Frontier.AddHost(host, p, r.Addr, at)
+	})
+	if err == nil && !added { // it has begun to move since Resolve began
+		err = fmt.Errorf("%w: %s", errLeaving, host)
+	}
+	return r, false, err
 }
 
 // chooseHome is reachableHome for a host that came to this peer as the owner of a subnet. It fails
