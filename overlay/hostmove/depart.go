@@ -132,7 +132,7 @@ func (w *Monitor) depart(whole context.Context, host string, mv *move) error {
 		return w.rescue(ctx, host, mv)
 	}
 	if !w.live(mv.From) { // it left with its home: the new owner moves it
-		return w.forgetMove(host)
+		return forgetMove(w.cfg.DB, host)
 	}
 	leave, ok := w.cfg.Subnets.Enter(mv.From)
 	if !ok {
@@ -199,8 +199,8 @@ func (w *Monitor) evict(ctx context.Context, host string, mv *move) error {
 	return save()
 }
 
-func (w *Monitor) forgetMove(host string) error {
-	return w.cfg.DB.Update(func(tx *store.Tx) error { return tx.DeleteData(moveSpace + host) })
+func forgetMove(db *store.DB, host string) error {
+	return db.Update(func(tx *store.Tx) error { return tx.DeleteData(moveSpace + host) })
 }
 
 // departHere moves a host to another subnet of ours.
@@ -282,7 +282,7 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 		return err
 	}
 	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To, "owner", l.Owner)
-	return w.forgetMove(host)
+	return forgetMove(w.cfg.DB, host)
 }
 
 // notReceived finds out whether another peer owns a new home by now, as after its owner has failed.

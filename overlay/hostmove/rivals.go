@@ -137,5 +137,5 @@ func (w *Monitor) giveUp(host string, mv *move) error {
 		return err
 	}
 	w.log.Info("gave up host", "host", host, "from", mv.From, "to", mv.To)
-	return w.forgetMove(host)
+	return forgetMove(w.cfg.DB, host)
 }
