@@ -12,6 +12,7 @@ import (
 	"github.com/maxmind/mmdbwriter/mmdbtype"
 	"go4.org/netipx"
 
+	"peerd/internal/order"
 	"peerd/lab/emulate/wan"
 )
 
@@ -107,7 +108,7 @@ func misplaced(globe []wan.Place, subnets []siteSubnet, wrong float64, seed uint
 	for _, i := range rng.Perm(len(subnets))[:n] {
 		here := globe[subnets[i].place]
 		all := slices.Clone(subnets)
-		slices.SortStableFunc(all, func(a, b siteSubnet) int {
+		order.SortStableFunc(all, func(a, b siteSubnet) int {
 			return cmp.Compare(here.Distance(globe[b.place]), here.Distance(globe[a.place]))
 		})
 		places[i] = all[rng.IntN((len(all)+1)/2)].place

@@ -2,9 +2,10 @@ package emulate
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"time"
+
+	"peerd/internal/order"
 )
 
 // near is the largest ratio of the owner's time to that of the fastest peer for a
@@ -57,7 +58,7 @@ func assigned(in Input) []Outcome {
 			Owner: s.Owner, OwnerMS: mean(times[s.Owner]), Best: best, BestMS: mean(times[best]),
 		})
 	}
-	slices.SortFunc(all, func(a, b Outcome) int { return strings.Compare(a.Subnet, b.Subnet) })
+	order.SortFunc(all, func(a, b Outcome) int { return strings.Compare(a.Subnet, b.Subnet) })
 	return all
 }
 

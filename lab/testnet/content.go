@@ -8,6 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"peerd/internal/order"
 	"peerd/lab/emulate"
 )
 
@@ -66,7 +67,7 @@ func (t *run) contentNetworks(in emulate.Input) *ContentNetworks {
 			}
 		}
 	}
-	slices.SortStableFunc(c.Edges, func(a, b Edge) int {
+	order.SortStableFunc(c.Edges, func(a, b Edge) int {
 		return cmp.Compare(b.Requests, a.Requests)
 	})
 	in.Downloads = slices.DeleteFunc(slices.Clone(in.Downloads), func(d emulate.Download) bool {

@@ -15,6 +15,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"peerd/internal/order"
 )
 
 const (
@@ -212,7 +214,7 @@ func NewControl(ctx context.Context) (*Control, error) {
 		}
 		c.Containers[i].Change = c.state.Changes[at.Addr]
 	}
-	slices.SortFunc(c.Containers, func(a, b Container) int { return compareNames(a.Name, b.Name) })
+	order.SortFunc(c.Containers, func(a, b Container) int { return compareNames(a.Name, b.Name) })
 	return c, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"peerd/internal/order"
 	"peerd/lab/emulate/wan"
 )
 
@@ -368,7 +369,7 @@ func (s *scenario) logs() map[netip.Prefix][]fetchOf {
 		out[p] = append(out[p], fetchOf{h.Start, peers[h.Peer]})
 	}
 	for _, all := range out {
-		slices.SortFunc(all, func(a, b fetchOf) int { return a.at.Compare(b.at) })
+		order.SortFunc(all, func(a, b fetchOf) int { return a.at.Compare(b.at) })
 	}
 	return out
 }
