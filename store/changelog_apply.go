@@ -110,6 +110,11 @@ func (a *applier) putHost(o *Op) error {
 		if ok, err := a.mayReplace(old, o.Rec); err != nil || !ok {
 			return err
 		}
+		// The operations that follow set or clear everything but files that the owner may have
+		// dropped in a part of the other log that has not come yet.
+		if err := a.dropRobots(o.Name); err != nil {
+			return err
+		}
 	}
 	a.tx.PutHost(*o.Rec)
 	a.tx.hosts[o.Name].verbatim = true
@@ -167,14 +172,19 @@ func (a *applier) dropHost(host string) error {
 			return err
 		}
 	}
-	keys, err := a.tx.robotsKeys(host, a.deletesLeft+1)
-	if err == nil {
-		err = a.del(keys)
-	}
-	if err != nil {
+	if err := a.dropRobots(host); err != nil {
 		return err
 	}
 	return a.tx.dropRecord(host)
+}
+
+// dropRobots deletes the robots.txt files of a host.
+func (a *applier) dropRobots(host string) error {
+	keys, err := a.tx.robotsKeys(host, a.deletesLeft+1)
+	if err != nil {
+		return err
+	}
+	return a.del(keys)
 }
 
 // clearRange deletes the keys in the range of o that ops do not set.

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"testing"
@@ -284,5 +285,33 @@ func TestRobotsOfDroppedHost(t *testing.T) {
 		}); !errors.Is(err, ErrNotFound) {
 			t.Errorf("%s: the host is left: %v", name, err)
 		}
+	}
+}
+
+// A host that its owner has dropped in one subnet and met again in another has no file of before,
+// if a replica of both reads the log of the other one first.
+func TestRobotsOfHostThatReturns(t *testing.T) {
+	t.Parallel()
+	d, r := logged(t, inMemory()), replicaOf(t, "peer", netA, netB)
+	if err := d.StartLog(netB, 8, LogPos{}); err != nil {
+		t.Fatal(err)
+	}
+	update(t, d, func(tx *Tx) error { return tx.PutRobots("http://b", []byte("old")) })
+	rawsA, headA := snapshot(t, d, netA, 1<<20)
+	rawsB, headB := snapshot(t, d, netB, 1<<20)
+	apply(t, r, netA, rawsA...)
+	apply(t, r, netB, rawsB...)
+	if err := d.DropHost("b"); err != nil {
+		t.Fatal(err)
+	}
+	update(t, d, func(tx *Tx) error {
+		tx.PutHost(Host{Name: "b", Subnet: netA})
+		return tx.PutRobots("https://b", []byte("new"))
+	})
+	apply(t, r, netA, records(t, d, netA, headA.Seq)...)
+	apply(t, r, netB, records(t, d, netB, headB.Seq)...)
+	want, got := dumpSubnet(t, d, netA, true), dumpSubnet(t, r, netA, false)
+	if want["r https://b"] == "" || !maps.Equal(want, got) {
+		t.Errorf("want %v, got\n%s", want, diff(want, got))
 	}
 }
