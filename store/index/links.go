@@ -12,7 +12,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 	"golang.org/x/net/publicsuffix"
 
-	"peerd/internal/order"
 	"peerd/store"
 )
 
@@ -126,7 +125,7 @@ func (a *Anchor) words() (words, sources int) {
 // Best sorts anchors and returns the first MaxAnchors: those with the most words, and of these
 // those with the most sources.
 func Best(all []Anchor) []Anchor {
-	order.SortFunc(all, func(a, b Anchor) int {
+	slices.SortFunc(all, func(a, b Anchor) int {
 		aw, as := a.words()
 		bw, bs := b.words()
 		return cmp.Or(cmp.Compare(bw, aw), cmp.Compare(bs, as),

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"peerd/internal/order"
 )
 
 // Linker is a source that links to a host. Out is the number of hosts to which it links, apart from
@@ -45,7 +43,7 @@ func (l Linker) flow() float64 {
 // LeastLinkers sorts what one or several peers said of links to a host, and returns the first n
 // sources without repetitions. Of a source, it believes who knows the most links of it.
 func LeastLinkers(all []Linker, n int) []Linker {
-	order.SortFunc(all, func(a, b Linker) int { // of a source, the one of which the most is known
+	slices.SortFunc(all, func(a, b Linker) int { // of a source, the one of which the most is known
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(b.Out, a.Out),
 			cmp.Compare(b.Rank, a.Rank))
 	})
