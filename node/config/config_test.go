@@ -128,6 +128,8 @@ func TestParseConfigRefuses(t *testing.T) {
 			`config.toml:2:1: crawl.min_delay is -1s, want 0s to 1h0m0s`},
 		{"range", "[crawl]\nallow_net = ['10.0.0.0']",
 			`config.toml:2:14: crawl.allow_net: netip.ParsePrefix("10.0.0.0"): no '/'`},
+		{"mapped range", "[crawl]\nallow_net = ['::ffff:10.0.0.0/104']",
+			`config.toml:2:1: crawl.allow_net: ::ffff:10.0.0.0/104 is a range of IPv4 addresses`},
 		{"resolve", "[crawl.resolve]\n'a b' = ['192.0.2.1']",
 			`config.toml:1:2: crawl.resolve: "a b" is not a host name`},
 		{"resolve nothing", "[crawl.resolve]\na = []",

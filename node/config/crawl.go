@@ -139,6 +139,8 @@ func (c Crawl) check(f *faults) {
 	for _, p := range c.AllowNet {
 		if !p.IsValid() {
 			f.addf("crawl.allow_net holds an empty range")
+		} else if p.Addr().Is4In6() { // no address that is contacted has this form
+			f.addf("crawl.allow_net: %v is a range of IPv4 addresses, write it without ::ffff:", p)
 		}
 	}
 	for host, addrs := range c.Resolve {
