@@ -92,7 +92,7 @@ func TestAnyWindow(t *testing.T) {
 	})
 }
 
-// What passes without a bandwidth, under a monthly volume, does not delay what passes with one later.
+// What passes without a bandwidth, under a monthly volume, delays nothing once there is one.
 func TestBandwidthLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, Limits{MonthlyVolume: 1e9}, &memStore{})
@@ -110,7 +110,7 @@ func TestBandwidthLater(t *testing.T) {
 	})
 }
 
-// A clock that is set back ends the window: what passes later does not add up until it has caught up.
+// A clock that is set back ends the window: later bytes do not add up until it has caught up.
 func TestMeterClockSetBack(t *testing.T) {
 	var m meter
 	now := time.Unix(1e9, 0)

@@ -144,9 +144,9 @@ func (s *Service) join() (leave func() error, err error) {
 	}, nil
 }
 
-// due returns the origins to repeat, the one that was not repeated for longest first. An origin that
-// is new here is not repeated before half of the time has passed, so that the peers take turns after
-// all have started.
+// due returns the origins to repeat, the one that was not repeated for longest first. An origin
+// that is new here is not repeated before half of the time has passed, so that the peers take turns
+// after all have started.
 func (s *Service) due(now time.Time) (due []string) {
 	obeyed := s.cfg.Sites.Obeyed()
 	s.mu.Lock()
