@@ -121,10 +121,12 @@ func (c *Collector) whole(p peer.ID, i *item, use memory) error {
 // patch is the inverse of diff.
 func patch(base, difference []byte, use memory) ([]byte, error) {
 	var h zstd.Header
-	err := h.Decode(difference)
-	if err != nil || h.FrameContentSize < minDelta || h.FrameContentSize > MaxDelta {
-		return nil, fmt.Errorf("%w: difference that leads to %d bytes: %v", ErrPacket,
-			h.FrameContentSize, err)
+	if err := h.Decode(difference); err != nil {
+		return nil, fmt.Errorf("%w: difference: %w", ErrPacket, err)
+	}
+	if h.FrameContentSize < minDelta || h.FrameContentSize > MaxDelta {
+		return nil, fmt.Errorf("%w: difference that leads to %d bytes", ErrPacket,
+			h.FrameContentSize)
 	}
 	if err := use(int(h.FrameContentSize)); err != nil {
 		return nil, err
