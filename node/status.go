@@ -211,7 +211,7 @@ func (n *Node) obstacles(now time.Time) map[string]string {
 	c := n.crawlSettings()
 	switch wait := c.Hours.Wait(now); {
 	case c.Hours == config.Never && !n.onlyCollects():
-		all["hours"] = "set to fetch nothing, never (crawl.hours)"
+		all["hours"] = "set to fetch nothing at any hour (crawl.hours)"
 	case wait > 0 && c.Hours != config.Never:
 		all["hours"] = fmt.Sprintf("outside the hours %s (crawl.hours), until %s", c.Hours,
 			now.Add(wait).Format("2006-01-02 15:04"))

@@ -125,7 +125,7 @@ func TestHealthOfCollector(t *testing.T) {
 		t.Error("the metrics do not say that nothing is fetched")
 	}
 	n.opts.Config.Collect.Enabled = false
-	want := "set to fetch nothing, never (crawl.hours)"
+	want := "set to fetch nothing at any hour (crawl.hours)"
 	if got := n.blocked(time.Now(), false); len(got) != 1 || got[0] != want {
 		t.Errorf("blocked() without collect.enabled = %q, want %q", got, want)
 	}
