@@ -132,17 +132,17 @@ func (f Folder) kept(s *Signed) (old Entry, err error) {
 		return old, ErrNotTrusted
 	}
 	all, _ := f.List() // files that are no packages count as none
-	kept := 0
+	trusted := 0
 	for _, e := range all {
 		if e.Name == s.Name && e.Publisher == s.Publisher {
 			return e, nil
 		}
 		if e.Trusted {
-			kept++
+			trusted++
 		}
 	}
-	if kept >= MaxPlugins {
-		return old, fmt.Errorf("%d plug-ins are kept already", kept)
+	if trusted >= MaxPlugins {
+		return old, fmt.Errorf("%d plug-ins are kept already", trusted)
 	}
 	return old, nil
 }
