@@ -134,7 +134,7 @@ func (c *Conn) readFrame(wait time.Duration) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.charge(n); err != nil {
+	if err := c.Use(n); err != nil {
 		return nil, err
 	}
 	rest := min(c.limits.Timeout, frameSlack+time.Duration(n)*time.Second/minRate)
@@ -154,10 +154,7 @@ func (c *Conn) maxMsg() int {
 
 // Use counts n bytes more as in use for the last message, before its receiver allocates them. It
 // waits until there are so many, and returns ErrBusy if that takes too long.
-func (c *Conn) Use(n int) error { return c.charge(n) }
-
-// charge counts n bytes as in use. It waits until there are so many.
-func (c *Conn) charge(n int) error {
+func (c *Conn) Use(n int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n <= c.free {

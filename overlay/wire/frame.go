@@ -33,10 +33,10 @@ func WriteMsg(w io.Writer, v any) error {
 }
 
 // charger counts the memory of a message, as a Conn does.
-type charger interface{ charge(n int) error }
+type charger interface{ Use(n int) error }
 
 // decode decodes the body of a frame into the pointer v. Before memory is allocated for n
-// bytes, it calls from.charge(n) and returns its error.
+// bytes, it calls from.Use(n) and returns its error.
 func decode(body []byte, max int, v any, packed bool, from charger) error {
 	if packed {
 		var err error
@@ -48,7 +48,7 @@ func decode(body []byte, max int, v any, packed bool, from charger) error {
 	if err != nil {
 		return err
 	}
-	if err := from.charge(size); err != nil {
+	if err := from.Use(size); err != nil {
 		return err
 	}
 	return unmarshal(body, v)

@@ -317,4 +317,4 @@ func readFrame(r io.Reader, max int, v any, packed bool) error {
 
 type unmetered struct{}
 
-func (unmetered) charge(int) error { return nil }
+func (unmetered) Use(int) error { return nil }

@@ -49,7 +49,7 @@ func WriteBodyZ(w io.Writer, body []byte) error {
 	return writeFrame(w, encoder.EncodeAll(body, nil))
 }
 
-// unpack decompresses at most max bytes. It calls from.charge before it allocates.
+// unpack decompresses at most max bytes. It calls from.Use before it allocates.
 func unpack(packed []byte, max int, from charger) ([]byte, error) {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
@@ -76,7 +76,7 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > b.max {
 		return 0, fmt.Errorf("%w: it decompresses to more than %d bytes", ErrTooLarge, b.max)
 	}
-	if err := b.from.charge(len(p)); err != nil {
+	if err := b.from.Use(len(p)); err != nil {
 		return 0, err
 	}
 	return b.Buffer.Write(p)
