@@ -98,6 +98,30 @@ func TestSilentAfterItWasAway(t *testing.T) {
 	})
 }
 
+// No move begins while a host is put into the frontier, in either direction, and none that is in
+// transit is put there.
+func TestNoMoveWhileAdded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := join(t, folk[0], newDHT(), nil, nil)
+		m.settle(1)
+		r := m.Receiver().(receiver)
+		ok, err := m.Add(mover, func() error {
+			m.relocate(mover, &move{From: oldNet, To: newNet})
+			if m.InTransit(mover) || r.arrive(mover) {
+				t.Error("a move begins while the host is added")
+			}
+			return nil
+		})
+		if !ok || err != nil || !r.arrive(mover) {
+			t.Errorf("Add() = %v, %v; want true, and that the host can arrive afterwards", ok, err)
+		}
+		ok, err = m.Add(mover, func() error { t.Error("a host in transit is added"); return nil })
+		if ok || err != nil {
+			t.Errorf("Add() of a host in transit = %v, %v", ok, err)
+		}
+	})
+}
+
 // A host that answers, or is shown in its home now and then, stays.
 func TestHostStays(t *testing.T) {
 	for name, c := range map[string]struct {
