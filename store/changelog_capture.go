@@ -142,15 +142,16 @@ func (tx *Tx) storedSubnet(name string) (netip.Prefix, error) {
 	return old.Subnet, err
 }
 
-// logHost logs that the record of a host is written; old is the stored record.
-func (tx *Tx) logHost(old, rec *Host) error {
+// logHost logs that the record of a host is written.
+func (tx *Tx) logHost(s *hostSlot) error {
+	old, rec := s.old, s.rec
 	h, err := tx.hostChanges([]byte(rec.Name))
 	if err != nil {
 		return err
 	}
 	h.changed, h.deleted = true, false
 	h.isNew = h.isNew || old == nil || old.Subnet != rec.Subnet
-	if old != nil && old.Subnet != rec.Subnet {
+	if old != nil && old.Subnet != rec.Subnet && !s.moved {
 		h.leftSubnets = append(h.leftSubnets, old.Subnet)
 	}
 	tx.log.bytes += maxHostSize / 4

@@ -25,6 +25,13 @@ type logWorld struct {
 	// states are the states of the owner by log position. They are used if there is only
 	// one log.
 	states map[uint64]map[string]string
+
+	moved []movedHost // by moves that may not have been logged in the subnet before
+}
+
+type movedHost struct {
+	name string
+	from netip.Prefix
 }
 
 // follower is the progress of the replica in one subnet, as the owner knows it.
@@ -86,7 +93,7 @@ func (x *logWorld) change(t *rapid.T, tx *Tx) (err error) {
 	u := drawURL(t, name)
 	depth := rapid.IntRange(0, 2).Draw(t, "depth")
 	first, _ := tx.Peek(name)
-	switch rapid.IntRange(0, 18).Draw(t, "what") {
+	switch rapid.IntRange(0, 19).Draw(t, "what") {
 	case 0:
 		tx.PutHost(Host{Name: name, Subnet: x.drawNet(t), NextAt: x.now()})
 	case 1:
@@ -132,6 +139,11 @@ func (x *logWorld) change(t *rapid.T, tx *Tx) (err error) {
 			h.Health = Health{State: HostFailing, Failures: depth, Error: "no answer"}
 		}
 	case 18:
+		if h, err := tx.Host(name); err == nil {
+			x.moved = append(x.moved, movedHost{name, h.Subnet})
+			return tx.MoveHost(name, x.drawNet(t), netip.Addr{})
+		}
+	case 19:
 		err = tx.Hosts(func(Host) error { return nil }) // writes the records
 	}
 	return err
@@ -144,6 +156,18 @@ func (x *logWorld) DropHost(t *rapid.T) {
 	if err := x.owner.DropHost(drawHost(t)); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// LogMoved logs that hosts have left their subnets.
+func (x *logWorld) LogMoved(t *rapid.T) {
+	x.update(t, func(tx *Tx) error {
+		var errs []error
+		for _, m := range x.moved {
+			errs = append(errs, tx.LogMoved(m.name, m.from))
+		}
+		return errors.Join(errs...)
+	})
+	x.moved = nil
 }
 
 // Piece sends one piece of a snapshot, read in a View of its own.
@@ -252,6 +276,7 @@ func (x *logWorld) Trim(t *rapid.T) {
 
 // CatchUp brings the replica up to date and compares it with the owner.
 func (x *logWorld) CatchUp(t *rapid.T) {
+	x.LogMoved(t)
 	for _, p := range x.nets() {
 		for !x.followers[p].done {
 			x.piece(t, p, 1<<16)

@@ -13,6 +13,8 @@ type hostSlot struct {
 	old *Host // stored record; nil: not read
 	// verbatim means that rec comes from another peer and keeps its SubnetSeq.
 	verbatim bool
+	// moved means that the change log of the old subnet keeps the host; see MoveHost.
+	moved bool
 }
 
 // Host returns the record of a host of this peer, or ErrNotFound. In an Update, changes
@@ -33,7 +35,7 @@ func (tx *Tx) Host(name string) (*Host, error) {
 // PutHost writes the record of a host. It is for an Update.
 func (tx *Tx) PutHost(h Host) {
 	if s, ok := tx.hosts[h.Name]; ok {
-		s.rec, s.verbatim = &h, false
+		s.rec, s.verbatim, s.moved = &h, false, false
 		return
 	}
 	tx.hosts[h.Name] = &hostSlot{rec: &h}
@@ -73,7 +75,7 @@ func (tx *Tx) flushHost(name string, s *hostSlot) error {
 		s.rec.SubnetSeq = s.old.SubnetSeq
 	}
 	if tx.log != nil {
-		if err := tx.logHost(s.old, s.rec); err != nil {
+		if err := tx.logHost(s); err != nil {
 			return err
 		}
 	}
@@ -91,7 +93,7 @@ func (tx *Tx) flushHost(name string, s *hostSlot) error {
 		return err
 	}
 	old := *s.rec
-	s.old = &old
+	s.old, s.moved = &old, false
 	return nil
 }
 

@@ -233,13 +233,34 @@ func (tx *Tx) eachRobots(host string, fn func(key []byte, it kv.Item) (bool, err
 }
 
 // MoveHost changes the home subnet of a host and the address to dial. Its queue, seen
-// set, visits and state are stored by its name and need no change. MoveHost is for an
-// Update; it fails with ErrNotFound if the host has no record.
+// set, visits and state are stored by its name and need no change. The change log of the
+// new subnet then contains the host. That of the old one does not contain that it left:
+// the replicas of the old subnet keep it until LogMoved. MoveHost is for an Update; it
+// fails with ErrNotFound if the host has no record.
 func (tx *Tx) MoveHost(name string, to netip.Prefix, addr netip.Addr) error {
 	h, err := tx.Host(name)
 	if err != nil {
 		return err
 	}
-	h.Subnet, h.Addr = to, addr.Unmap()
+	h.Addr = addr.Unmap()
+	if h.Subnet != to {
+		h.Subnet, tx.hosts[name].moved = to, true
+	}
+	return nil
+}
+
+// LogMoved logs in the change log of from that MoveHost took a host out of it. The caller
+// knows that the replicas of the new subnet have the host. LogMoved is for an Update; it
+// does nothing if from is not logged or the host is there again.
+func (tx *Tx) LogMoved(name string, from netip.Prefix) error {
+	if tx.log == nil {
+		return nil
+	}
+	h, err := tx.hostChanges([]byte(name))
+	if err != nil {
+		return err
+	}
+	h.leftSubnets = append(h.leftSubnets, from)
+	tx.log.bytes += (&wireOp{Name: name}).size()
 	return nil
 }
