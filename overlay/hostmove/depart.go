@@ -21,7 +21,8 @@ import (
 // ended.
 //
 //	decided -> intent on disk -> out of the frontier -> where does it belong?
-//	  ours:      record n+1 published -> host record moved, intent deleted -> in the frontier
+//	  ours:      record n+1 published -> host record moved -> safe in the new subnet, and gone from
+//	             the log of the old one, intent deleted -> in the frontier
 //	  another's: record n+1 signed -> transferred -> published -> our copy deleted, intent deleted
 //	  no owner:  claimed first
 //
@@ -46,6 +47,8 @@ var (
 	// errAgain says that a move is to be begun again at once.
 	errAgain = errors.New("hostmove: the owner of the new home has changed")
 	errBusy  = errors.New("hostmove: the subnet is leaving")
+	// errUnsafe says that the replicas of the new home do not have a host yet.
+	errUnsafe = errors.New("hostmove: the host is not at the replicas of its new home")
 )
 
 // relocate decides that a host leaves.
@@ -131,6 +134,13 @@ func (w *Monitor) depart(whole context.Context, host string, mv *move) error {
 	if mv.Lease != nil {
 		return w.rescue(ctx, host, mv)
 	}
+	if w.live(mv.To) {
+		if p, err := w.storedHome(host); err != nil {
+			return err
+		} else if p == mv.To { // a move within was interrupted
+			return w.arriveWithin(ctx, host, mv)
+		}
+	}
 	if !w.live(mv.From) { // it left with its home: the new owner moves it
 		return forgetMove(w.cfg.DB, host)
 	}
@@ -205,26 +215,40 @@ func forgetMove(db *store.DB, host string) error {
 
 // departHere moves a host to another subnet of ours.
 func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value []byte) error {
-	leave, ok := w.cfg.Subnets.Enter(mv.To)
-	if !ok {
-		return errBusy
-	}
-	defer leave()
 	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil {
 		return err
 	} else if r.Subnet != mv.To {
 		return errAgain
 	}
+	return w.arriveWithin(ctx, host, mv)
+}
+
+// arriveWithin does what is left of a move within: the replicas of the old subnet keep the host
+// until those of the new one have it.
+func (w *Monitor) arriveWithin(ctx context.Context, host string, mv *move) error {
+	leave, ok := w.cfg.Subnets.Enter(mv.To)
+	if !ok {
+		return errBusy
+	}
+	defer leave()
 	var h *store.Host
 	err := w.cfg.DB.Update(func(tx *store.Tx) error {
 		err := tx.MoveHost(host, mv.To, mv.Addr)
 		if err == nil {
 			h, err = tx.Host(host)
 		}
-		if err != nil && !errors.Is(err, store.ErrNotFound) { // in no frontier: see Lost
-			return err
+		return store.IgnoreNotFound(err) // in no frontier: see Lost
+	})
+	if err != nil {
+		return err
+	}
+	for h != nil && !w.cfg.Subnets.Safe(ctx, mv.To) {
+		if backoff.Sleep(ctx, w.cfg.Tick) != nil {
+			return errUnsafe
 		}
-		return tx.DeleteData(moveSpace + host)
+	}
+	err = w.cfg.DB.Update(func(tx *store.Tx) error {
+		return errors.Join(tx.LogMoved(host, mv.From), tx.DeleteData(moveSpace+host))
 	})
 	if err != nil {
 		return err
@@ -234,6 +258,18 @@ func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value [
 	}
 	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To)
 	return nil
+}
+
+// storedHome returns the home subnet of a host in the store; the zero Prefix if it has no record.
+func (w *Monitor) storedHome(host string) (p netip.Prefix, err error) {
+	err = w.cfg.DB.View(func(tx *store.Tx) error {
+		h, err := tx.Host(host)
+		if err == nil {
+			p = h.Subnet
+		}
+		return store.IgnoreNotFound(err)
+	})
+	return p, err
 }
 
 // departThere brings a host to the owner of its new home.
@@ -278,11 +314,32 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 	if _, err := w.cfg.Homes.Announce(ctx, value); err != nil {
 		return err
 	}
-	if err := w.cfg.DB.DropHost(host); err != nil {
+	if err := w.dropSent(host, mv); err != nil {
 		return err
 	}
 	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To, "owner", l.Owner)
 	return forgetMove(w.cfg.DB, host)
+}
+
+// dropSent deletes a host that its new owner has. If this peer keeps a copy of the new home, the
+// host becomes part of it: the copy lacks the host so far, and may be the only one. If the new home
+// has become ours, errAgain is returned.
+func (w *Monitor) dropSent(host string, mv *move) error {
+	var to store.Subnet
+	err := w.cfg.DB.Update(func(tx *store.Tx) (err error) {
+		if to, err = tx.Subnet(mv.To); err != nil || to.Phase != store.PhaseReplica {
+			return store.IgnoreNotFound(err)
+		}
+		err = store.IgnoreNotFound(tx.MoveHost(host, mv.To, mv.Addr))
+		return errors.Join(err, tx.LogMoved(host, mv.From))
+	})
+	switch {
+	case err != nil || to.Phase == store.PhaseReplica:
+		return err
+	case to.Phase == store.PhaseNone, to.Phase == store.PhaseStaged:
+		return w.cfg.DB.DropHost(host)
+	}
+	return errAgain
 }
 
 // notReceived finds out whether another peer owns a new home by now, as after its owner has failed.

@@ -276,6 +276,7 @@ type subnets struct {
 	rerouted []string             // hosts that were rerouted
 	refuse   error                // what Claim returns, if not nil
 	claims   int                  // calls of Claim
+	unsafe   bool                 // what is stored is not at the replicas
 }
 
 func (s *subnets) Lease(p netip.Prefix) ([]byte, bool) {
@@ -299,7 +300,17 @@ func (s *subnets) Enter(p netip.Prefix) (leave func(), ok bool) {
 	}, true
 }
 
-func (s *subnets) Safe(context.Context, netip.Prefix) bool { return true }
+func (s *subnets) Safe(context.Context, netip.Prefix) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.unsafe
+}
+
+func (s *subnets) setUnsafe(yes bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unsafe = yes
+}
 
 func (s *subnets) Claim(ctx context.Context, p netip.Prefix) error {
 	s.mu.Lock()
