@@ -61,13 +61,18 @@ func (cs *copies) applyFrame(in *replicaLink, p netip.Prefix, fn func(*heldCopy)
 	default:
 		cs.cfg.Logger.Error("failed to write copy", "subnet", p, "err", err)
 	}
+	cs.cfg.Logger.Info("refused copy", "subnet", p, "owner", in.owner, "err", err)
+	cs.end(in, r, h)
+}
+
+// end ends a copy on its link with a reply. The caller has locked the subnet.
+func (cs *copies) end(in *replicaLink, r *heldCopy, h openReply) {
 	cs.mu.Lock()
 	h.ID = r.openID
 	r.detach()
-	in.dropAck(p)
+	in.dropAck(r.subnet)
 	cs.mu.Unlock()
 	cs.markOutdated(r)
-	cs.cfg.Logger.Info("refused copy", "subnet", p, "owner", in.owner, "err", err)
 	in.reply(h)
 }
 
@@ -176,7 +181,11 @@ func clears(ops []store.Op) bool {
 
 // write changes the copy and its progress in one transaction.
 func (cs *copies) write(r *heldCopy, ops []store.Op, at copyProgress) error {
-	err := cs.cfg.DB.Apply(r.subnet, ops, func(tx *store.Tx) error {
+	known := at.Omitted
+	err := cs.cfg.DB.Apply(r.subnet, ops, func(tx *store.Tx) (err error) {
+		if at.Omitted, err = withOmitted(tx, r.subnet, ops, known); err != nil {
+			return err
+		}
 		return putProgress(tx, r.subnet, at)
 	})
 	if err != nil {

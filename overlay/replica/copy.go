@@ -67,6 +67,8 @@ type copyProgress struct {
 	// part of Size that robots.txt files take, which no snapshot replaces; SnapshotSize is without.
 	Partial bool  `cbor:"8,keyasint,omitempty"`
 	Robots  usage `cbor:"9,keyasint"`
+	// Omitted are hosts that the copy lacks.
+	Omitted []string `cbor:"10,keyasint,omitempty"`
 }
 
 // usage bounds what is stored for other peers.

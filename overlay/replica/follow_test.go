@@ -464,3 +464,49 @@ func TestPromote(t *testing.T) {
 		t.Errorf("Promote() = %v the second time, want ErrNotHeld", err)
 	}
 }
+
+// A host that moves from a subnet of the replica's to the one that it copies is in the copy when the
+// replica has given it up.
+func TestHostMovesFromReplica(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(db *store.DB) error{
+		"dropped": func(db *store.DB) error { return db.DropHost("x.test") },
+		"made part of the copy": func(db *store.DB) error {
+			return db.Update(func(tx *store.Tx) error {
+				return tx.MoveHost("x.test", subnet, subnet.Addr().Next())
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ha, hb := hostPair(t)
+			a, b := startMember(t, ha, open(t, ""), nil), startMember(t, hb, open(t, ""), nil)
+			addOwned(t, a.db, subnet)
+			update(t, b.db, func(tx *store.Tx) error {
+				return tx.PutSubnet(store.Subnet{Prefix: other, Phase: store.PhaseOwned, Epoch: 1})
+			})
+			addHost(t, b.db, other, "x.test", 5)
+			follow(t, a, subnet, b)
+			flush(t, a, subnet)
+			addHost(t, a.db, subnet, "x.test", 7)
+			flush(t, a, subnet)
+			if h := contents(t, b.db, other)["x.test"]; h == nil {
+				t.Fatal("the host has left the replica's own subnet")
+			}
+			if err := leave(b.db); err != nil {
+				t.Fatal(err)
+			}
+			push(t, a.db, "x.test", 7, 9)
+			eventually(t, "the copy has the host", func() bool {
+				es, _ := contents(t, b.db, subnet)["x.test queue"].([]store.Entry)
+				return len(es) == 9 && a.Flush(withTimeout(t), subnet) == nil
+			})
+			checkSame(t, a.db, b.db, subnet)
+			b.copies.mu.Lock()
+			defer b.copies.mu.Unlock()
+			if at := b.copies.held[subnet].progress; len(at.Omitted) > 0 {
+				t.Errorf("the copy lacks %v", at.Omitted)
+			}
+		})
+	}
+}

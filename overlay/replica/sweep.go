@@ -16,10 +16,13 @@ import (
 // longestWipeRetry. Owners that open a copy of the subnet are told to wait until then.
 const wipeRetry, longestWipeRetry = 15 * time.Second, 4 * time.Minute
 
-// runSweep wipes dropped copies, and drops useless ones, until ctx ends.
+// runSweep wipes dropped copies, drops useless ones and renews those that lack hosts, until ctx
+// ends.
 func (cs *copies) runSweep(ctx context.Context) {
 	every := time.NewTicker(max(cs.cfg.SweepAfter/100, 10*time.Millisecond))
 	defer every.Stop()
+	renew := time.NewTicker(renewInterval)
+	defer renew.Stop()
 	var retry <-chan time.Time // nil: the last wipe did not fail
 	for failed := 0; ; {
 		switch {
@@ -36,6 +39,8 @@ func (cs *copies) runSweep(ctx context.Context) {
 		case <-cs.wipeAdded:
 		case <-retry:
 			retry = nil
+		case <-renew.C:
+			cs.renewAll()
 		case <-every.C:
 			cs.sweep(time.Now())
 			if err := cs.sweepOwners(); err != nil {
