@@ -3,9 +3,11 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 
 	"peerd/overlay/lease"
+	"peerd/store"
 )
 
 // ErrAlone is what Config.MayClaim says while this peer knows others and reaches none.
@@ -21,7 +23,7 @@ type claimer struct {
 	*table
 	arrivals *arrivals
 	replicas *replicas
-	claims   map[netip.Prefix]bool // that this process has begun; guarded by mu
+	claims   map[netip.Prefix]bool // that have begun and are not over; guarded by mu
 	restores queue[*restoring]
 	// subnets that may be ours by a lease in the DHT; true: a claim of this process broke off
 	unsettled queue[bool]
@@ -70,6 +72,10 @@ func (c *claimer) settle(
 	if err := c.ownedBefore(p); err != nil {
 		return l, nil, err
 	}
+	if err := c.noteClaim(p); err != nil {
+		_ = c.noteDiskFull(err)
+		return l, nil, err
+	}
 	l, sealed, err = c.cfg.Leases.Claim(ctx, p)
 	var beaten *lease.BeatenError
 	switch {
@@ -82,9 +88,68 @@ func (c *claimer) settle(
 	return l, sealed, err
 }
 
+// A claim is written down before it is begun, and deleted when it is over. So a peer that fails in
+// between, however often, knows from its disk that the lease of its own in the DHT is from that
+// claim. The subnet has no replicas then, which would have to be looked for (restore.go).
+
+const claimSpace = "owner/claim/"
+
+// noteClaim writes down that a subnet is about to be claimed.
+func (c *claimer) noteClaim(p netip.Prefix) error {
+	c.mu.Lock()
+	known := c.claims[p] || c.subnets[p] != nil || len(c.claims) >= maxOrphans
+	if !known {
+		c.claims[p] = true
+	}
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
+		return tx.PutData(claimSpace+p.String(), nil)
+	})
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.claims, p)
+	}
+	return err
+}
+
 // claimed takes in that a claim is over.
 func (c *claimer) claimed(p netip.Prefix) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
+	known := c.claims[p]
 	delete(c.claims, p)
+	c.mu.Unlock()
+	if !known {
+		return
+	}
+	if err := c.cfg.DB.Batch(func(tx *store.Tx) error {
+		return tx.DeleteData(claimSpace + p.String())
+	}); err != nil {
+		c.log.Error("failed to delete record of claim", "subnet", p, "err", err)
+	}
+}
+
+// loadClaims has the claims settled that the end of the last process broke off.
+func (c *claimer) loadClaims() error {
+	var over []netip.Prefix
+	err := c.cfg.DB.EachData(claimSpace, func(key string, _ []byte) error {
+		p, err := netip.ParsePrefix(key)
+		if err != nil {
+			return fmt.Errorf("claim of %q: %w", key, err)
+		}
+		c.claims[p] = true
+		if c.subnets[p] != nil {
+			over = append(over, p)
+		} else {
+			c.brokeOff(p)
+		}
+		return nil
+	})
+	for _, p := range over {
+		c.claimed(p)
+	}
+	return err
 }

@@ -68,6 +68,9 @@ func New(cfg Config) (*Manager, error) {
 		err = m.load()
 	}
 	if err == nil {
+		err = m.claimer.loadClaims()
+	}
+	if err == nil {
 		err = m.presence.wasAwake()
 	}
 	if err != nil {

@@ -54,34 +54,25 @@ type restoring struct {
 	not    map[peer.ID]bool // who has refused, until all holders have
 }
 
-// ownedBefore prevents claiming a subnet that is ours by the DHT, and not by a claim of
-// this process, until it is known that no peer has a copy.
+// ownedBefore prevents claiming a subnet that is ours by the DHT, and not by a claim that broke
+// off, until it is known that no peer has a copy.
 func (c *claimer) ownedBefore(p netip.Prefix) error {
-	c.mu.Lock()
-	ours := c.claims[p] || c.subnets[p] != nil
-	c.mu.Unlock()
-	if ours {
+	l, ok := c.cfg.Leases.Cached(p)
+	if !ok || l.Owner != c.cfg.Self {
 		return nil
 	}
-	if l, ok := c.cfg.Leases.Cached(p); ok && l.Owner == c.cfg.Self {
-		sealed, _ := c.cfg.Leases.Sealed(p)
-		if err := c.restore(l, sealed); err != nil {
-			return err
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.claims) < maxOrphans {
-		c.claims[p] = true
-	}
-	return nil
+	sealed, _ := c.cfg.Leases.Sealed(p)
+	return c.restore(l, sealed)
 }
 
 // restore reports whether a subnet that is ours by the DHT and not on disk may be
 // recreated: once it is known that no peer has a copy. Until then it returns
 // errRestoring.
 func (c *claimer) restore(l lease.Lease, sealed []byte) error {
-	if c.cfg.ReplicaCount == 0 {
+	c.mu.Lock()
+	ours := c.claims[l.Subnet] || c.subnets[l.Subnet] != nil
+	c.mu.Unlock()
+	if ours || c.cfg.ReplicaCount == 0 {
 		return nil
 	}
 	if _, held := c.cfg.Replicas.Copy(l.Subnet); held { // to begin with

@@ -80,7 +80,10 @@ func (c *claimer) settleAgain(ctx context.Context, p netip.Prefix, _ bool) error
 	if errors.Is(err, lease.ErrUnowned) {
 		err = nil
 	}
-	if ours, _ := c.ours(p); ours && !c.Live(p) {
+	switch ours, unknown := c.ours(p); {
+	case !ours && !unknown:
+		c.claimed(p) // by another peer
+	case ours && !c.Live(p):
 		if err = c.claimLate(ctx, p); err == nil {
 			c.log.Info("completed interrupted claim", "subnet", p,
 				"ours", c.Live(p))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"peerd/overlay/lease"
+	"peerd/store"
 )
 
 // looked is how long it may take until a lease of ours is settled that does not count.
@@ -192,4 +193,95 @@ func TestForeignURLsCauseNoClaim(t *testing.T) {
 		}
 		stop()
 	})
+}
+
+// A peer that fails during a claim, and again before it has settled that, does not wait for copies of
+// the subnet, which no peer can have. It begins with what another peer owns no more than before.
+func TestClaimOfEarlierProcessIsSettled(t *testing.T) {
+	t.Parallel()
+	for name, taken := range map[string]bool{"settled": false, "taken by another peer": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dht, db := newDHT(), openStore(t)
+				m, _, _ := guardedOn(t, alice, dht, db, nil)
+				m.breakClaim(subnetA, taken)
+				if taken {
+					join(t, bob, dht, nil, nil).claim(subnetA)
+				}
+				for range 3 { // fails each time before it settles the claim
+					m, _, _ = guardedOn(t, alice, dht, db, nil)
+					stop := m.run()
+					time.Sleep(unsettledWait / 2)
+					stop()
+					time.Sleep(m.Manager.cfg.Times.First + m.Manager.cfg.Times.Lost)
+				}
+				if m.Live(subnetA) || m.claimsOnDisk() != 1 {
+					t.Fatalf("ours %v, %d claims on disk, want false, 1", m.Live(subnetA), m.claimsOnDisk())
+				}
+				m, r, _ := guardedOn(t, alice, dht, db, func(c *Config) {
+					c.Directory = directory{alice, bob, carol}
+				})
+				r.others = nil // no peer answers whether it has a copy
+				stop := m.run()
+				time.Sleep(unsettledWait + m.Manager.cfg.Cooldown + 5*time.Second)
+				stop()
+				if m.Live(subnetA) == taken || m.claimsOnDisk() != 0 {
+					t.Errorf("ours %v, %d claims on disk, want %v, 0", m.Live(subnetA),
+						m.claimsOnDisk(), !taken)
+				}
+			})
+		})
+	}
+}
+
+// A claim that is over is not on disk, and one that a failed process has left there is deleted.
+func TestClaimOnDiskIsDeleted(t *testing.T) {
+	t.Parallel()
+	dht, db := newDHT(), openStore(t)
+	m := join(t, alice, dht, db, nil)
+	m.claim(subnetA)
+	if n := m.claimsOnDisk(); n != 0 {
+		t.Errorf("%d claims on disk, want none", n)
+	}
+	if err := m.claimer.cfg.DB.Update(func(tx *store.Tx) error {
+		return tx.PutData(claimSpace+subnetA.String(), nil)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	m = join(t, alice, dht, db, nil)
+	if n := m.claimsOnDisk(); n != 0 || m.claimer.broke(subnetA) {
+		t.Errorf("%d claims on disk, and broke() = %v, want none, false", n, m.claimer.broke(subnetA))
+	}
+	join(t, bob, dht, nil, nil).claim(subnetB)
+	if err := m.claimer.Claim(t.Context(), subnetB); err != nil || m.claimsOnDisk() != 0 {
+		t.Errorf("Claim() = %v of what is another peer's, %d claims on disk", err, m.claimsOnDisk())
+	}
+}
+
+// breakClaim begins a claim that is written to three holders, or to none, and breaks off.
+func (m *member) breakClaim(p netip.Prefix, unwritten bool) {
+	m.t.Helper()
+	after := 6 // three are read and written, and not read again
+	if unwritten {
+		after = 0
+	}
+	m.dht.Cut = func(int, int) bool { after--; return after < 0 }
+	if err := m.claimer.Claim(m.t.Context(), p); err == nil {
+		m.t.Fatal("claimed without the DHT")
+	}
+	m.dht.Cut = nil
+	if held := m.dht.Held(lease.Key(p))[0]; (held == nil) != unwritten {
+		m.t.Fatalf("written: %v", held)
+	}
+}
+
+func (m *member) claimsOnDisk() (n int) {
+	m.t.Helper()
+	if err := m.claimer.cfg.DB.EachData(claimSpace, func(string, []byte) error {
+		n++
+		return nil
+	}); err != nil {
+		m.t.Fatal(err)
+	}
+	return n
 }
