@@ -47,8 +47,8 @@ func (m *member) logged() {
 	}
 }
 
-// copied reports whether a replica has mover after the records of a subnet's change log, if it had it
-// before.
+// copied reports whether a replica has mover after the records of a subnet's change log, if before
+// says whether it had it.
 func (m *member) copied(p netip.Prefix, before bool) bool {
 	m.t.Helper()
 	err := m.cfg.DB.View(func(tx *store.Tx) error {
@@ -125,8 +125,8 @@ func TestReplicasHaveHostThatMovesWithin(t *testing.T) {
 	}
 }
 
-// A peer that keeps a copy of the new home keeps a host there that it has sent to the owner. If it has
-// become the owner meanwhile, the host is its own.
+// A peer that keeps a copy of the new home keeps a host there that it has sent to the owner. If it
+// has become the owner meanwhile, the host is its own.
 func TestSentHostIsInCopy(t *testing.T) {
 	encode(t)
 	for name, c := range map[string]struct {

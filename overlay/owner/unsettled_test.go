@@ -195,8 +195,8 @@ func TestForeignURLsCauseNoClaim(t *testing.T) {
 	})
 }
 
-// A peer that fails during a claim, and again before it has settled that, does not wait for copies of
-// the subnet, which no peer can have. It begins with what another peer owns no more than before.
+// A peer that fails during a claim, and again before it has settled that, does not wait for copies
+// of the subnet, which no peer can have. It does not begin with a subnet that another peer owns.
 func TestClaimOfEarlierProcessIsSettled(t *testing.T) {
 	t.Parallel()
 	for name, taken := range map[string]bool{"settled": false, "taken by another peer": true} {
@@ -215,8 +215,8 @@ func TestClaimOfEarlierProcessIsSettled(t *testing.T) {
 					stop()
 					time.Sleep(m.Manager.cfg.Times.First + m.Manager.cfg.Times.Lost)
 				}
-				if m.Live(subnetA) || m.claimsOnDisk() != 1 {
-					t.Fatalf("ours %v, %d claims on disk, want false, 1", m.Live(subnetA), m.claimsOnDisk())
+				if n := m.claimsOnDisk(); m.Live(subnetA) || n != 1 {
+					t.Fatalf("ours %v, %d claims on disk, want false, 1", m.Live(subnetA), n)
 				}
 				m, r, _ := guardedOn(t, alice, dht, db, func(c *Config) {
 					c.Directory = directory{alice, bob, carol}
@@ -250,7 +250,8 @@ func TestClaimOnDiskIsDeleted(t *testing.T) {
 	}
 	m = join(t, alice, dht, db, nil)
 	if n := m.claimsOnDisk(); n != 0 || m.claimer.broke(subnetA) {
-		t.Errorf("%d claims on disk, and broke() = %v, want none, false", n, m.claimer.broke(subnetA))
+		t.Errorf("%d claims on disk, broke() = %v, want none, false", n,
+			m.claimer.broke(subnetA))
 	}
 	join(t, bob, dht, nil, nil).claim(subnetB)
 	if err := m.claimer.Claim(t.Context(), subnetB); err != nil || m.claimsOnDisk() != 0 {

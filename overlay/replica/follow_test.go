@@ -465,8 +465,8 @@ func TestPromote(t *testing.T) {
 	}
 }
 
-// A host that moves from a subnet of the replica's to the one that it copies is in the copy when the
-// replica has given it up.
+// A host that moves from a subnet of the replica's to the one that it copies is in the copy when
+// the replica has given it up.
 func TestHostMovesFromReplica(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(db *store.DB) error{
