@@ -12,10 +12,11 @@ import (
 const (
 	// joinTimeout limits how long the peers take to find each other.
 	joinTimeout = 2 * time.Minute
-	// endTimeout limits how long the crawl takes after all faults have ended.
+	// endTimeout limits how long the crawl takes after all faults have ended. It is less than
+	// owner.Times.Recreate: where no disk is lost, no peer has to wait for that.
 	// endTimeoutLoss does so if a disk was lost or a site has moved: a subnet without
 	// a replica is taken over when its owner has been unreachable for an hour.
-	endTimeout     = 20 * time.Minute
+	endTimeout     = 12 * time.Minute
 	endTimeoutLoss = 90 * time.Minute
 	// exitTimeout is how long a process may take to exit before its connections are
 	// dropped.
