@@ -108,6 +108,9 @@ func (c *claimer) noteClaim(p netip.Prefix) error {
 	err := c.cfg.DB.Batch(func(tx *store.Tx) error {
 		return tx.PutData(claimSpace+p.String(), nil)
 	})
+	if err == nil {
+		err = c.cfg.DB.Sync()
+	}
 	if err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"peerd/overlay/lease"
+	"peerd/overlay/overlaytest"
 	"peerd/store"
+	"peerd/store/kv"
 )
 
 // looked is how long it may take until a lease of ours is settled that does not count.
@@ -231,6 +233,21 @@ func TestClaimOfEarlierProcessIsSettled(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// What a power failure may lose is not the record of a claim.
+func TestClaimIsSynced(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		dht, disk := newDHT(), kv.NewDisk()
+		m := join(t, alice, dht, overlaytest.StoreOnDisk(t, disk), nil)
+		m.breakClaim(subnetA, false)
+		disk.Crash(seed)
+		m = join(t, alice, dht, overlaytest.StoreOnDisk(t, disk), nil)
+		if n := m.claimsOnDisk(); n != 1 {
+			t.Errorf("seed %d: %d claims on disk, want 1", seed, n)
+		}
 	}
 }
 
