@@ -73,7 +73,6 @@ func (c *claimer) settle(
 		return l, nil, err
 	}
 	if err := c.noteClaim(p); err != nil {
-		_ = c.noteDiskFull(err)
 		return l, nil, err
 	}
 	l, sealed, err = c.cfg.Leases.Claim(ctx, p)
@@ -94,7 +93,7 @@ func (c *claimer) settle(
 
 const claimSpace = "owner/claim/"
 
-// noteClaim writes down that a subnet is about to be claimed.
+// noteClaim writes down that a subnet is about to be claimed, or taken over without a copy.
 func (c *claimer) noteClaim(p netip.Prefix) error {
 	c.mu.Lock()
 	known := c.claims[p] || c.subnets[p] != nil || len(c.claims) >= maxOrphans
@@ -112,6 +111,7 @@ func (c *claimer) noteClaim(p netip.Prefix) error {
 		err = c.cfg.DB.Sync()
 	}
 	if err != nil {
+		_ = c.noteDiskFull(err) // the caller tries again in any case
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.claims, p)

@@ -104,7 +104,7 @@ func newManager(e *env) *Manager {
 	m.hosts = &hosts{table: t, claimer: m.claimer, replicas: m.replicas,
 		reachability: m.reachability}
 	m.presence = &presence{table: t, hosts: m.hosts, leases: m.leases}
-	m.failover = &failover{table: t, arrivals: m.arrivals, presence: m.presence,
+	m.failover = &failover{table: t, arrivals: m.arrivals, claimer: m.claimer, presence: m.presence,
 		replicas: m.replicas, salvager: m.salvager,
 		attempts: queue[int]{wait: takeWait, waitMax: takeWaitMax},
 		orphans:  queue[orphan]{most: maxOrphans, wait: takeWait, waitMax: takeWaitMax}}

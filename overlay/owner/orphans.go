@@ -189,7 +189,14 @@ func (f *failover) recreate(ctx context.Context, o orphan, tally witness.Tally, 
 	}
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
+	if err := f.claimer.noteClaim(old.Subnet); err != nil {
+		return err
+	}
 	l, sealed, err := f.cfg.Leases.TakeOver(ctx, old, t, old.Proxy)
+	var beaten *lease.BeatenError
+	if errors.As(err, &beaten) {
+		f.claimer.claimed(old.Subnet)
+	}
 	if err != nil {
 		return err
 	}
@@ -197,6 +204,7 @@ func (f *failover) recreate(ctx context.Context, o orphan, tally witness.Tally, 
 	if err := f.arrivals.begin(l, sealed); err != nil {
 		return err
 	}
+	f.claimer.claimed(old.Subnet)
 	if !held {
 		f.arrivals.takeovers.Add(1)
 	}

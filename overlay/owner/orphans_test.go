@@ -95,6 +95,41 @@ func TestOrphanIsRecreated(t *testing.T) {
 	}
 }
 
+// A peer that fails after it has taken an orphan over, and before it has begun with it, does not
+// wait for copies that it has not found before.
+func TestRecreationIsInterrupted(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"tried again": false, "started again": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newOrphanFixture(t)
+			left := func(fn func(*store.Tx) error) {
+				if err := o.claimer.cfg.DB.Update(fn); err != nil {
+					t.Fatal(err)
+				}
+			}
+			left(func(tx *store.Tx) error {
+				return tx.PutSubnet(store.Subnet{Prefix: subnetA, Phase: store.PhaseStaged})
+			})
+			if o.try(t, time.Now().Add(time.Hour/2)) != 1 || o.Live(subnetA) {
+				t.Fatal("begun while an old copy is being deleted")
+			}
+			if l, ok := o.claimer.cfg.Leases.Cached(subnetA); !ok || l.Owner != bob.id {
+				t.Fatalf("not taken over: %+v", l)
+			}
+			left(func(tx *store.Tx) error { return tx.DeleteSubnet(subnetA) })
+			if restart {
+				o.member, _, _ = guardedOn(t, bob, o.dht, o.claimer.cfg.DB, nil)
+			}
+			if err := o.claimer.Claim(t.Context(), subnetA); err != nil || !o.Live(subnetA) ||
+				o.epoch(subnetA) != 2 || o.claimsOnDisk() != 0 {
+				t.Errorf("Claim() = %v, ours: %v, at epoch %d, %d claims on disk", err,
+					o.Live(subnetA), o.epoch(subnetA), o.claimsOnDisk())
+			}
+		})
+	}
+}
+
 // A cut that an owner and its replicas are behind is waited for, unless it had none yet.
 func TestOrphanThatHadReplicas(t *testing.T) {
 	t.Parallel()

@@ -51,6 +51,7 @@ var (
 type failover struct {
 	*table
 	arrivals *arrivals
+	claimer  *claimer
 	presence *presence
 	replicas *replicas
 	salvager *salvager
