@@ -188,32 +188,33 @@ func NewSchedule(o Options) Schedule {
 		}
 		s.Faults = append(s.Faults, f)
 	}
-	s.Faults = append(s.Faults, crashes(o)...)
+	s.Faults = append(s.Faults, repeated(o)...)
 	slices.SortStableFunc(s.Faults, func(a, b Fault) int { return int(a.At - b.At) })
 	return s
 }
 
-// crashes returns, for one seed of six, faults that kill the first peer, which claims most subnets,
-// again and again, and each time another one for somewhat longer.
-func crashes(o Options) (faults []Fault) {
+// repeated returns, for one seed of six, a fault that affects the first peer, which claims most
+// subnets, again and again. Each time another peer is killed for somewhat longer.
+func repeated(o Options) (faults []Fault) {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x6b696c6c))
 	if o.Peers < 2 || rng.IntN(6) > 0 {
 		return nil
 	}
-	for at := time.Duration(0); len(faults) < 2*crashCount; {
+	kind := [...]Kind{Kill, Kill, Kill, Power, Pause, Offline, Full, Leave}[rng.IntN(8)]
+	for at := time.Duration(0); len(faults) < 2*repetitions; {
 		at += randomDuration(rng, 3*time.Second, 30*time.Second)
-		down := randomDuration(rng, time.Second, 5*time.Second)
-		faults = append(faults, Fault{Kind: Kill, At: at, For: down, Peers: []int{0}})
-		at += down
-		other := Fault{Kind: Kill, At: at - down/2, Peers: []int{1 + rng.IntN(o.Peers-1)}}
+		f := Fault{Kind: kind, At: at, For: randomDuration(rng, time.Second, 5*time.Second),
+			Peers: []int{0}, Dice: rng.Uint64()}
+		at += f.For
+		other := Fault{Kind: Kill, At: at - f.For/2, Peers: []int{1 + rng.IntN(o.Peers-1)}}
 		other.For = randomDuration(rng, time.Second, 20*time.Second)
-		faults = append(faults, other)
+		faults = append(faults, f, other)
 	}
 	return faults
 }
 
-// crashCount is how many times crashes kills the first peer.
-const crashCount = 8
+// repetitions is how many times repeated affects the first peer.
+const repetitions = 8
 
 // chooseMove chooses a site that shares its subnet with no other, and another such
 // site, to the subnet of which it moves.
