@@ -21,7 +21,7 @@ import (
 // ended.
 //
 //	decided -> intent on disk -> out of the frontier -> where does it belong?
-//	  ours:      record n+1 published -> host record moved -> safe in the new subnet, and gone from
+//	  ours:      record n+1 published -> host record moved -> safe in the new subnet, gone from
 //	             the log of the old one, intent deleted -> in the frontier
 //	  another's: record n+1 signed -> transferred -> published -> our copy deleted, intent deleted
 //	  no owner:  claimed first
@@ -135,7 +135,7 @@ func (w *Monitor) depart(whole context.Context, host string, mv *move) error {
 		return w.rescue(ctx, host, mv)
 	}
 	if w.live(mv.To) {
-		if p, err := w.storedHome(host); err != nil {
+		if p, err := storedHome(w.cfg.DB, host); err != nil {
 			return err
 		} else if p == mv.To { // a move within was interrupted
 			return w.arriveWithin(ctx, host, mv)
@@ -179,7 +179,12 @@ func (w *Monitor) depart(whole context.Context, host string, mv *move) error {
 	case err != nil:
 		return err
 	case here:
-		return w.departHere(ctx, host, mv, value)
+		if r, err = w.cfg.Homes.Announce(ctx, value); err != nil {
+			return err
+		} else if r.Subnet != mv.To {
+			return errAgain
+		}
+		return w.arriveWithin(ctx, host, mv)
 	}
 	return w.departThere(whole, host, mv, value)
 }
@@ -211,16 +216,6 @@ func (w *Monitor) evict(ctx context.Context, host string, mv *move) error {
 
 func forgetMove(db *store.DB, host string) error {
 	return db.Update(func(tx *store.Tx) error { return tx.DeleteData(moveSpace + host) })
-}
-
-// departHere moves a host to another subnet of ours.
-func (w *Monitor) departHere(ctx context.Context, host string, mv *move, value []byte) error {
-	if r, err := w.cfg.Homes.Announce(ctx, value); err != nil {
-		return err
-	} else if r.Subnet != mv.To {
-		return errAgain
-	}
-	return w.arriveWithin(ctx, host, mv)
 }
 
 // arriveWithin does what is left of a move within: the replicas of the old subnet keep the host
@@ -261,8 +256,8 @@ func (w *Monitor) arriveWithin(ctx context.Context, host string, mv *move) error
 }
 
 // storedHome returns the home subnet of a host in the store; the zero Prefix if it has no record.
-func (w *Monitor) storedHome(host string) (p netip.Prefix, err error) {
-	err = w.cfg.DB.View(func(tx *store.Tx) error {
+func storedHome(db *store.DB, host string) (p netip.Prefix, err error) {
+	err = db.View(func(tx *store.Tx) error {
 		h, err := tx.Host(host)
 		if err == nil {
 			p = h.Subnet
@@ -314,7 +309,7 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 	if _, err := w.cfg.Homes.Announce(ctx, value); err != nil {
 		return err
 	}
-	if err := w.dropSent(host, mv); err != nil {
+	if err := dropSent(w.cfg.DB, host, mv); err != nil {
 		return err
 	}
 	w.log.Info("moved host", "host", host, "from", mv.From, "to", mv.To, "owner", l.Owner)
@@ -324,9 +319,9 @@ func (w *Monitor) departThere(whole context.Context, host string, mv *move, valu
 // dropSent deletes a host that its new owner has. If this peer keeps a copy of the new home, the
 // host becomes part of it: the copy lacks the host so far, and may be the only one. If the new home
 // has become ours, errAgain is returned.
-func (w *Monitor) dropSent(host string, mv *move) error {
+func dropSent(db *store.DB, host string, mv *move) error {
 	var to store.Subnet
-	err := w.cfg.DB.Update(func(tx *store.Tx) (err error) {
+	err := db.Update(func(tx *store.Tx) (err error) {
 		if to, err = tx.Subnet(mv.To); err != nil || to.Phase != store.PhaseReplica {
 			return store.IgnoreNotFound(err)
 		}
@@ -337,7 +332,7 @@ func (w *Monitor) dropSent(host string, mv *move) error {
 	case err != nil || to.Phase == store.PhaseReplica:
 		return err
 	case to.Phase == store.PhaseNone, to.Phase == store.PhaseStaged:
-		return w.cfg.DB.DropHost(host)
+		return db.DropHost(host)
 	}
 	return errAgain
 }

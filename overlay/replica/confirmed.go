@@ -98,8 +98,8 @@ const confirmedSpace = "replica/confirmed/"
 
 // loadConfirmed returns until when, by the clock of this process, the owner counted on a
 // copy on the disk; the zero time if that is not known.
-func (cs *copies) loadConfirmed(tx *store.Tx, r *heldCopy) (time.Time, error) {
-	if r.progress.Link == 0 || cs.cfg.Uptime == nil {
+func (c *Config) loadConfirmed(tx *store.Tx, r *heldCopy) (time.Time, error) {
+	if r.progress.Link == 0 || c.Uptime == nil {
 		return time.Time{}, nil
 	}
 	b, err := tx.Data(confirmedKey(r.owner))
@@ -110,7 +110,7 @@ func (cs *copies) loadConfirmed(tx *store.Tx, r *heldCopy) (time.Time, error) {
 	if err == nil {
 		err = cbor.Unmarshal(b, &x)
 	}
-	boot, up, ok := cs.cfg.Uptime()
+	boot, up, ok := c.Uptime()
 	if err != nil || !ok || x.Link != r.progress.Link {
 		return time.Time{}, err
 	}

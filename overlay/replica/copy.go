@@ -365,7 +365,7 @@ func (cs *copies) load() error {
 						return err
 					}
 				}
-				if r.confirmed, err = cs.loadConfirmed(tx, r); err != nil {
+				if r.confirmed, err = cs.cfg.loadConfirmed(tx, r); err != nil {
 					return err
 				}
 				cs.held[rec.Prefix] = r

@@ -15,7 +15,7 @@
 //   - An acknowledged change is on the replica's disk.
 //   - No replica is ahead of its owner's disk.
 //   - A copy is Complete only if it was the owner's state at Pos, but for hosts that this peer
-//     has in a subnet of its own. When these have left, the copy starts anew.
+//     has in a subnet of its own. When these have left, the copy starts again.
 //   - A complete copy at the base of a new owner's log continues without a snapshot.
 //   - The log is trimmed to what all followers have. A follower that has failed for a
 //     minute, or lags by 16,384 records, does not prevent trimming.

@@ -51,8 +51,11 @@ func inTheWay(tx *store.Tx, p netip.Prefix, host string) (bool, error) {
 	return err == nil && there.Phase != store.PhaseReplica, store.IgnoreNotFound(err)
 }
 
-// renewAll has the owners send copies anew that lack hosts, if nothing is in the way any more.
-func (cs *copies) renewAll() {
+// omissions is the part of copies that renews those that lack hosts.
+type omissions struct{ *copies }
+
+// renewAll has the owners send copies again that lack hosts, if nothing is in the way any more.
+func (cs omissions) renewAll() {
 	var lacking []netip.Prefix
 	cs.mu.Lock()
 	for p, r := range cs.held {
@@ -69,7 +72,7 @@ func (cs *copies) renewAll() {
 }
 
 // renew is renewAll for one copy.
-func (cs *copies) renew(p netip.Prefix) error {
+func (cs omissions) renew(p netip.Prefix) error {
 	defer cs.locks.lock(p)()
 	cs.mu.Lock()
 	r := cs.held[p]
@@ -83,8 +86,11 @@ func (cs *copies) renew(p netip.Prefix) error {
 	}
 	err := cs.cfg.DB.View(func(tx *store.Tx) error {
 		for _, host := range r.progress.Omitted {
-			if still, err := inTheWay(tx, p, host); err != nil || still {
-				return errors.Join(err, errInTheWay)
+			switch still, err := inTheWay(tx, p, host); {
+			case err != nil:
+				return err
+			case still:
+				return errInTheWay
 			}
 		}
 		return nil

@@ -40,7 +40,7 @@ func (cs *copies) runSweep(ctx context.Context) {
 		case <-retry:
 			retry = nil
 		case <-renew.C:
-			cs.renewAll()
+			omissions{cs}.renewAll()
 		case <-every.C:
 			cs.sweep(time.Now())
 			if err := cs.sweepOwners(); err != nil {
